@@ -127,6 +127,40 @@ TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
   CHECK(more > 30);
 }
 
+TEST_CASE("S1, S2: partitions add up, and the slow-down never falls with a use of the others") {
+  scene s;
+  std::mt19937_64 random(52);
+  int more = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CAPTURE(i);
+    const auto any = [&] { return static_cast<double>(random() % 1000) / 500; };
+    s.law.contention = contention_law::of({any(), any(), any(), any(), any(), any()});
+    s.law.replay = {any(), any()};
+    const contention_interference model = s.model();
+    const mean_use a = model.use(0, 1 + random() % 4, sm_count{8});
+    const mean_use b = model.use(1, 1, sm_count{16});
+    mean_use others = b;
+    others.l2 += a.l2;
+    others.dram += a.dram;
+    others.starts += a.starts;
+    const auto batch = static_cast<std::uint32_t>(1 + random() % 4);
+    const std::vector<gpulet> three{part(8, {{0, 10, batch}}), part(8, {{0, 10, 2}}),
+                                    part(16, {{1, 10, 1}})};
+    mean_use two_and_one = model.use(0, 2, sm_count{8});
+    two_and_one.l2 += b.l2;
+    two_and_one.dram += b.dram;
+    two_and_one.starts += b.starts;
+    const mean_use own = model.use(0, batch, sm_count{8});
+    REQUIRE(model(three, 0, 0) == model.slowdown(own, two_and_one));
+    REQUIRE(model.slowdown(own, {}) == doctest::Approx(1).epsilon(1e-12));
+    mean_use raised = others;
+    (random() % 3 == 0 ? raised.l2 : random() % 2 == 0 ? raised.dram : raised.starts) += any();
+    REQUIRE(model.slowdown(own, raised) >= model.slowdown(own, others) * (1 - 1e-12));
+    more += model.slowdown(own, raised) > model.slowdown(own, others);
+  }
+  CHECK(more > 300);
+}
+
 TEST_CASE("uses are those of the batch on its SMs, and the most of the neighbour's portions") {
   const scene s;
   const contention_interference model = s.model();

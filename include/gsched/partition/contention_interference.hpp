@@ -54,13 +54,29 @@ public:
     return shared_ != nullptr && shared_->has(model);
   }
 
+  /// What a batch takes of the GPU in the mean, on so many SMs; see summed_interference.
+  /// Errors   unknown_name for a model without metrics.
+  [[nodiscard]] mean_use use(std::size_t model, std::uint32_t batch, sm_count sms) const {
+    const std::uint32_t of = measured(model, batch);
+    const duration alone = table_->latency(model, of, std::max(sms, table_->sizes(model).front()));
+    const std::optional<mean_use> b = metrics_->rates(table_->name(model), of, alone);
+    if (!b)
+      throw error(errc::unknown_name,
+                  table_->name(model) + ": no solo metrics, expected a row of the model");
+    return *b;
+  }
+  /// The slow-down of a batch beside what all other partitions take.
+  [[nodiscard]] double slowdown(const mean_use& own, const mean_use& others) const noexcept {
+    return mean_slowdown(law_, own, others);
+  }
+
   [[nodiscard]] double operator()(std::span<const gpulet> all, std::size_t which,
                                   std::size_t model) const {
     if (all.size() < 2) return 1;
     std::uint32_t batch = 1;
     for (const portion& p : all[which].portions)
       if (p.model == model) batch = p.batch;
-    const mean_use own = used(model, batch, all[which].sms);
+    const mean_use own = use(model, batch, all[which].sms);
     mean_use others;
     std::vector<const gpulet*> same_sms;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -74,7 +90,7 @@ public:
       others.dram += most.dram;
       others.starts += most.starts;
     }
-    const double beside = mean_slowdown(law_, own, others);
+    const double beside = slowdown(own, others);
     if (same_sms.empty()) return beside;
     std::vector<shared_batch> batches{{model, measured(model, batch)}};
     return beside * (1 + margin_) * on_shared_sms(batches, same_sms, all[which].sms);
@@ -125,7 +141,7 @@ private:
   [[nodiscard]] mean_use largest_use(const gpulet& of) const {
     mean_use most;
     for (const portion& p : of.portions) {
-      const mean_use b = used(p.model, p.batch, of.sms);
+      const mean_use b = use(p.model, p.batch, of.sms);
       most.l2 = std::max(most.l2, b.l2);
       most.dram = std::max(most.dram, b.dram);
       most.starts = std::max(most.starts, b.starts);
@@ -161,16 +177,6 @@ private:
     return std::clamp(batch, std::uint32_t{1}, table_->batches(model).back());
   }
 
-  [[nodiscard]] mean_use used(std::size_t model, std::uint32_t batch, sm_count sms) const {
-    const std::uint32_t of = measured(model, batch);
-    const duration alone = table_->latency(model, of, std::max(sms, table_->sizes(model).front()));
-    const std::optional<mean_use> b = metrics_->rates(table_->name(model), of, alone);
-    if (!b)
-      throw error(errc::unknown_name,
-                  table_->name(model) + ": no solo metrics, expected a row of the model");
-    return *b;
-  }
-
   const latency_table* table_;
   const solo_table* metrics_;
   interference_coefficients law_;
@@ -178,7 +184,8 @@ private:
   double margin_;
 };
 
-static_assert(shared_sm_interference<contention_interference>);
+static_assert(shared_sm_interference<contention_interference> &&
+              summed_interference<contention_interference>);
 
 /// Checks that every demand's model has solo metrics.
 ///

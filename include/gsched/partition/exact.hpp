@@ -4,9 +4,11 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
 #include <gsched/partition/detail/search/branch_and_price_plan.hpp>
+#include <gsched/partition/detail/search/slowed_bound.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/gpulet.hpp>
+#include <gsched/partition/interference.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
 
@@ -33,16 +35,18 @@ namespace gsched {
 /// rates are from infeasible. Both hold up to a millionth of the rates.
 ///
 /// With interference a plan is still exact. `infeasible` is proven with the least slow-down that a
-/// neighbour causes (clause I4 of interference_model). Demands that are feasible under that
-/// slow-down stay `unknown` if neither branch and price nor bounded_search_planner finds a plan,
-/// with and without the last groups of the GPUs.
+/// neighbour causes (clause I4 of interference_model), or, for a summed_interference, by a linear
+/// program over all cuts of a GPU with the slow-downs that each causes (is_proven_infeasible).
+/// Demands that mixtures of such cuts serve stay `unknown` if neither branch and price nor
+/// bounded_search_planner finds a plan, with and without the last groups of the GPUs.
 /// For GPUs of more than four shapes only the bound proves infeasibility.
 ///
 /// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
 /// Differs  the paper tries some splits of a GPU in two, each filled greedily.
 /// Order    demands and GPUs by index.
 /// Cost     milliseconds for five models on four GPUs of 16 groups; a second at most where GPUs are
-///          cut in halves and most models share; for many models up to the budget.
+///          cut in halves and most models share; with interference up to two where there is no plan;
+///          for many models up to the budget.
 /// Threads  immutable.
 class exact_planner {
 public:
@@ -58,6 +62,28 @@ public:
   [[nodiscard]] planning_result solve(const latency_table& t, std::span<const model_demand> demands,
                                       std::span<const gpu_shape> shapes,
                                       const Interference& beside = {}) const {
+    planning_result result = search(t, demands, shapes, beside, true);
+    std::vector<gpu_shape> fewer(shapes.begin(), shapes.end());
+    for (planning_result on_fewer = result;
+         on_fewer.status == feasibility::unknown && try_drop_last_groups(fewer);) {
+      on_fewer = search(t, demands, fewer, beside, false);
+      result.take(std::move(on_fewer.plan));
+    }
+    return result;
+  }
+
+  template <interference_model Interference = no_interference>
+  [[nodiscard]] std::optional<partition_plan>
+  plan(const latency_table& t, std::span<const model_demand> demands,
+       std::span<const gpu_shape> shapes, const Interference& beside = {}) const {
+    return solve(t, demands, shapes, beside).plan;
+  }
+
+private:
+  template <class Interference>
+  [[nodiscard]] planning_result
+  search(const latency_table& t, std::span<const model_demand> demands,
+         std::span<const gpu_shape> shapes, const Interference& beside, bool proves) const {
     constexpr bool alone = std::is_same_v<Interference, no_interference>;
     const search_budget one_round{budget_.steps, 1, budget_.rejected};
     planning_result result =
@@ -67,6 +93,12 @@ public:
         result.take(planner.plan(t, demands, shapes, beside));
     };
     try_planner(bounded_search_planner{});
+    if constexpr (summed_interference<Interference>)
+      if (proves && result.status == feasibility::unknown &&
+          detail::is_proven_infeasible(t, demands, shapes, beside)) {
+        result.status = feasibility::infeasible;
+        return result;
+      }
     if (!alone && result.status == feasibility::unknown) {
       const auto nodes =
           static_cast<std::uint32_t>(std::min<std::uint64_t>(budget_.steps / 1000, most_nodes));
@@ -81,20 +113,9 @@ public:
         result.take(detail::plan_by_branch_and_bound(t, demands, shapes, beside, budget_).plan);
     }
     try_planner(squishy_bin_packing_planner{});
-    std::vector<gpu_shape> fewer(shapes.begin(), shapes.end());
-    if (result.status == feasibility::unknown && try_drop_last_groups(fewer))
-      result.take(solve(t, demands, fewer, beside).plan);
     return result;
   }
 
-  template <interference_model Interference = no_interference>
-  [[nodiscard]] std::optional<partition_plan>
-  plan(const latency_table& t, std::span<const model_demand> demands,
-       std::span<const gpu_shape> shapes, const Interference& beside = {}) const {
-    return solve(t, demands, shapes, beside).plan;
-  }
-
-private:
   static constexpr std::uint64_t most_nodes = 3000;
 
   search_budget budget_;
@@ -161,6 +182,11 @@ public:
     if (result.status == feasibility::unknown)
       result.take(squishy_bin_packing_planner{}.plan(t, demands, shapes, beside));
     if (alone || result.status != feasibility::unknown) return result;
+    if constexpr (summed_interference<Interference>)
+      if (detail::is_proven_infeasible(t, demands, shapes, beside, places)) {
+        result.status = feasibility::infeasible;
+        return result;
+      }
     constexpr std::array<detail::branch_and_price_budget, 2> price_budgets{
         {{{places, 0.1, 1.005}, 2000}, {{places, 0.1, 1.01}, 2000}}};
     result.take(detail::plan_by_branch_and_price(t, demands, shapes, beside, price_budgets).plan);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/quantity.hpp>
+#include <gsched/interference/solo_metrics.hpp>
 #include <gsched/partition/plan.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -22,6 +25,21 @@ template <class I>
 concept interference_model =
     requires(const I& i, std::span<const gpulet> all, std::size_t which, std::size_t model) {
       { i(all, which, model) } -> std::convertible_to<double>;
+    };
+
+/// An interference_model by which partitions on SMs of their own add up. use(model, batch, sms) is what
+/// a batch takes of the GPU; a model of slow-downs also keeps:
+///  S1 sum       where each partition has a model once, i(all, which, model) is slowdown(own, others):
+///               own is the use of the model's batch on that partition, and others the sum, over
+///               the other partitions, of the largest use of each kind (l2, dram, starts) of their
+///               portions.
+///  S2 monotone  slowdown never falls with a use of the others.
+template <class I>
+concept summed_interference =
+    interference_model<I> && requires(const I& i, std::size_t model, std::uint32_t batch,
+                                      sm_count sms, const mean_use& own, const mean_use& others) {
+      { i.use(model, batch, sms) } -> std::same_as<mean_use>;
+      { i.slowdown(own, others) } -> std::convertible_to<double>;
     };
 
 /// No interference: every slow-down is 1.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/partition/detail/search/best_cut.hpp>
 #include <gsched/partition/detail/search/candidates.hpp>
 #include <gsched/partition/detail/search/master_problem.hpp>
 
@@ -32,55 +33,18 @@ struct best_column {
 /// Cost     O(candidates x (demands + groups)).
 [[nodiscard]] inline best_column best_column_of(const candidate_table& choices, std::uint32_t kind,
                                                 const std::vector<double>& prices) {
-  const std::uint32_t groups = choices.kinds()[kind].regular;
-  constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-  std::vector<std::pair<double, std::size_t>> worth(choices.candidates().size(), {0.0, none});
-  for (std::size_t i = 0; i < choices.candidates().size(); ++i)
+  std::vector<double> worth(choices.candidates().size(), 0.0);
+  std::vector<std::size_t> demand(worth.size(), 0);
+  for (std::size_t i = 0; i < worth.size(); ++i)
     for (std::size_t d = 0; choices.candidates()[i].kind == kind && d < prices.size(); ++d)
-      if (const double v = prices[d] * choices.rate(i, d); v > worth[i].first) worth[i] = {v, d};
-  // By places left if these are limited, then by 0, 1, ... regular groups: the highest worth, and its
-  // first candidate (none: unused group).
-  const std::uint32_t places = choices.places(), row = groups + 1;
-  std::vector<double> of(std::size_t{places + 1} * row, 0.0);
-  std::vector<std::size_t> first(of.size(), none);
-  const auto after = [&](std::uint32_t left, std::uint32_t n, const candidate& p) {
-    return std::size_t{left - p.places} * row + n - p.regular;
-  };
-  for (std::uint32_t left = places > 0 ? 1 : 0; left <= places; ++left)
-    for (std::uint32_t n = 1; n <= groups; ++n) {
-      const std::size_t at = std::size_t{left} * row + n;
-      of[at] = of[at - 1];
-      for (std::size_t i = 0; i < worth.size(); ++i) {
-        const candidate& p = choices.candidates()[i];
-        if (p.kind != kind || p.remainder || p.regular > n) continue;
-        if (const double v = worth[i].first + of[after(left, n, p)]; v > of[at]) {
-          of[at] = v;
-          first[at] = i;
-        }
+      if (const double v = prices[d] * choices.rate(i, d); v > worth[i]) {
+        worth[i] = v;
+        demand[i] = d;
       }
-    }
-  best_column best{of.back(), {}};
-  std::size_t last = none; // the candidate with the remainder
-  for (std::size_t i = 0; i < worth.size(); ++i) {
-    const candidate& p = choices.candidates()[i];
-    if (p.kind != kind || !p.remainder) continue;
-    if (const double v = worth[i].first + of[after(places, groups, p)]; v > best.worth) {
-      best.worth = v;
-      last = i;
-    }
-  }
-  std::uint32_t left = places, n = groups;
-  const auto take = [&](std::size_t i) {
-    best.parts.emplace_back(i, worth[i].second);
-    left -= choices.candidates()[i].places;
-    n -= choices.candidates()[i].regular;
-  };
-  if (last != none) take(last);
-  while (n > 0)
-    if (const std::size_t i = first[std::size_t{left} * row + n]; i != none)
-      take(i);
-    else
-      --n;
+  best_cut cut(choices, kind);
+  cut.solve(worth);
+  best_column best{cut.worth(), {}};
+  for (const std::size_t i : cut.candidates()) best.parts.emplace_back(i, demand[i]);
   return best;
 }
 
