@@ -37,11 +37,11 @@ struct random_interference {
   }
 
   [[nodiscard]] mean_use use(std::size_t model, std::uint32_t batch, sm_count sms) const {
-    const double us =
-        to_us(table->latency(model, batch, std::max(sms, table->sizes(model).front())));
+    const std::uint32_t of = std::min(batch, table->batches(model).back()); // planners try more
+    const double us = to_us(table->latency(model, of, std::max(sms, table->sizes(model).front())));
     mean_use u;
-    u.l2 = each[model][0] * batch / us;
-    u.dram = each[model][1] * (1 + batch) / us;
+    u.l2 = each[model][0] * of / us;
+    u.dram = each[model][1] * (1 + of) / us;
     u.starts = each[model][2] / us;
     return u;
   }
