@@ -185,7 +185,8 @@ enum class received : std::uint8_t {
   h.msg_control = control;
   ssize_t n;
   // ECONNRESET comes once, and ahead of what the peer had sent before it closed: its last words.
-  // So may the end: it is told if the queue was empty and then, at a second look, the peer closed.
+  // The end, too, may come ahead of them: the kernel finds the queue empty, the peer sends and
+  // closes, and the kernel then sees that it has closed. A second call reads the last words.
   // A packet of no bytes, which is not ours, reads as an end too.
   for (bool reset = false, ended = false;;) {
     h.msg_controllen = sizeof control;
