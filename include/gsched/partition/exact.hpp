@@ -157,7 +157,7 @@ private:
 ///          any models that share a partition and any split of their rates.
 /// Order    demands and GPUs by index.
 /// Cost     milliseconds for five models on four GPUs; up to two seconds where models have to share
-///          partitions, where the budget may end first; with interference up to twelve.
+///          partitions, where the budget may end first; with interference up to three.
 /// Threads  immutable.
 class exact_two_partition_planner {
 public:

@@ -32,6 +32,21 @@ inline constexpr std::uint32_t few_rejected = 3;
 inline constexpr std::uint64_t most_later_steps = 200'000; ///< steps of a round that proves nothing
 inline constexpr double shortfall_margin = 1.003;          ///< margin on a shortfall
 
+/// The demands that have a rate, and what of it a plan has to serve.
+struct wanted_rates {
+  std::vector<model_demand> demands{};
+  std::vector<double> needs{}; ///< requests a second, by demand
+};
+[[nodiscard]] inline wanted_rates wanted_of(std::span<const model_demand> demands) {
+  wanted_rates wanted;
+  for (const model_demand& d : demands)
+    if (d.rate > 0) {
+      wanted.demands.push_back(d);
+      wanted.needs.push_back(d.rate * sufficient_part);
+    }
+  return wanted;
+}
+
 /// Searches for a plan by branch and bound. With interference the first round plans with the least
 /// slow-down of each candidate, so its `infeasible` is a proof. Each later round slows each
 /// demand's batches by the shortfall of the first rejected solution. A GPU has at most `places`
@@ -45,13 +60,9 @@ plan_by_branch_and_bound(const latency_table& t, std::span<const model_demand> d
                          const search_budget& limits, std::uint32_t places = 0) {
   constexpr bool alone = std::is_same_v<Interference, no_interference>;
   const std::uint32_t most_rounds = alone ? 1 : limits.rounds;
-  std::vector<model_demand> some;
-  std::vector<double> needs;
-  for (const model_demand& d : demands)
-    if (d.rate > 0) {
-      some.push_back(d);
-      needs.push_back(d.rate * sufficient_part);
-    }
+  const wanted_rates rates = wanted_of(demands);
+  const std::vector<model_demand>& some = rates.demands;
+  const std::vector<double>& needs = rates.needs;
   planning_result result;
   result.bound = std::numeric_limits<double>::infinity();
   if (some.empty()) {

@@ -32,13 +32,9 @@ template <interference_model Interference>
 plan_by_branch_and_price(const latency_table& t, std::span<const model_demand> demands,
                          std::span<const gpu_shape> shapes, const Interference& beside,
                          std::span<const branch_and_price_budget> budgets) {
-  std::vector<model_demand> some;
-  std::vector<double> needs;
-  for (const model_demand& d : demands)
-    if (d.rate > 0) {
-      some.push_back(d);
-      needs.push_back(d.rate * sufficient_part);
-    }
+  const wanted_rates rates = wanted_of(demands);
+  const std::vector<model_demand>& some = rates.demands;
+  const std::vector<double>& needs = rates.needs;
   const candidate_table choices(t, some, shapes);
   branch_and_price_result result;
   for (const branch_and_price_budget& budget : budgets) {

@@ -39,13 +39,9 @@ template <summed_interference Interference>
   constexpr double enough = 1 - 1e-9;
   constexpr int most_rounds = 60;
   constexpr std::size_t most_steps = 600;
-  std::vector<model_demand> some;
-  std::vector<double> needs;
-  for (const model_demand& d : demands)
-    if (d.rate > 0) {
-      some.push_back(d);
-      needs.push_back(d.rate * sufficient_part);
-    }
+  const wanted_rates rates = wanted_of(demands);
+  const std::vector<model_demand>& some = rates.demands;
+  const std::vector<double>& needs = rates.needs;
   const candidate_table choices(t, some, shapes, {}, places);
   std::vector<std::uint32_t> gpus;
   std::vector<slowed_columns<Interference>> searches;
