@@ -41,7 +41,7 @@ TEST_CASE("the bounded search has almost every plan of the exact planner, with a
   const latency_table t = shipped_table();
   const std::vector<gpu_shape> four(4);
   int ideal = 0, best = 0, elastic = 0, ideal_beside = 0, best_beside = 0, elastic_beside = 0;
-  for (std::uint32_t i = 1; i < 1024; i += testing::sanitized ? 15 : 3) {
+  for (std::uint32_t i = 1; i < 1024; i += testing::sanitized ? 45 : 3) {
     std::vector<model_demand> demands;
     for (std::size_t m = 0; m < 5; ++m)
       demands.push_back({m, 4000.0 * (i >> 2 * m & 3), 2 * t.latency(m, 32, sm_count{132})});
@@ -99,6 +99,7 @@ TEST_CASE("a hundred models on 64 GPUs") {
   }
   const double most = bound_of(candidate_table(t, demands, shapes)).scale;
   for (const double part : {0.5, 0.93, 0.99, 1.01}) {
+    if (testing::sanitized && part == 0.99) continue; // takes longest
     CAPTURE(part);
     std::vector<model_demand> scaled = demands;
     for (model_demand& d : scaled) d.rate *= most * part;

@@ -139,8 +139,13 @@ struct mix_of {
 TEST_CASE("defaults: serve_mix, the headers and the C library serve one mix alike") {
   for (const char* const load : {"0.9", "3"}) {
     CAPTURE(load);
-    std::vector<const char*> words{"serve_mix", "--load", load, "--policy", "srpt+deficit,boost"};
-    if (testing::sanitized) words.insert(words.end(), {"--requests", "300"});
+    const std::vector<const char*> words{"serve_mix",
+                                         "--load",
+                                         load,
+                                         "--policy",
+                                         "srpt+deficit,boost",
+                                         "--requests",
+                                         testing::sanitized ? "100" : "600"};
     const std::optional<serve_mix::options> o =
         serve_mix::parse_options(static_cast<int>(words.size()), words.data());
     REQUIRE(o.has_value());

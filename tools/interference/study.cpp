@@ -88,7 +88,7 @@ struct decided {
 };
 
 using coefficients = interference_coefficients;
-constexpr std::array<decided, 4> fitted{{
+constexpr std::array<decided, 4> fitted_values{{
     {[](coefficients& c) -> double& { return c.contention.l2_latency; }, 0.05, 3},
     {[](coefficients& c) -> double& { return c.contention.dram_latency; }, 0.1, 3},
     {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.15, 10},
@@ -102,13 +102,13 @@ void fit_disjoint(coefficients& c, const coefficients* first, const some_groups&
   std::vector<double> begin;
   if (first != nullptr) {
     coefficients from = *first;
-    for (const decided& d : fitted) begin.push_back(d.in(from));
+    for (const decided& d : fitted_values) begin.push_back(d.in(from));
   }
   std::vector<unknown> unknowns;
-  for (const decided& d : fitted) unknowns.push_back({d.in(c), d.step, 0, d.most});
+  for (const decided& d : fitted_values) unknowns.push_back({d.in(c), d.step, 0, d.most});
   const auto with = [&](std::span<const double> v) {
     coefficients tried = c;
-    for (std::size_t i = 0; i < fitted.size(); ++i) fitted[i].in(tried) = v[i];
+    for (std::size_t i = 0; i < fitted_values.size(); ++i) fitted_values[i].in(tried) = v[i];
     return tried;
   };
   const auto residuals = [&](std::span<const double> v) {
