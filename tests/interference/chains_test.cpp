@@ -459,6 +459,37 @@ TEST_CASE("gaps grow with the traffic of the neighbours to L2") {
   CHECK(slow(1) == doctest::Approx(1.2).epsilon(0.01));
 }
 
+TEST_CASE("gaps grow with the root of what endless kernels stream through L2, beside own traffic") {
+  kernel_chain some = chain({kernel(9, 1, 4)}), copies = chain({kernel(1000, 1, 4)});
+  some.gap_us = 1;
+  copies.endless = true;
+  copies.kernels[0].takes.of(resource::l2) = 1; // which does not count
+  const auto slow = [&](double own, double dram) {
+    some.kernels[0].takes.of(resource::dram) = own;
+    copies.kernels[0].takes.of(resource::dram) = dram;
+    return beside({&some, &copies}, no_contention(), {2, 0}, {4000, 4}, false)[0];
+  };
+  CHECK(slow(0, 0) == doctest::Approx(1));
+  CHECK(slow(0, 0.25) == doctest::Approx(1.1).epsilon(0.01));
+  CHECK(slow(0, 1) == doctest::Approx(1.2).epsilon(0.01));
+  CHECK(slow(0.4, 0.25) == doctest::Approx(1 + 0.2 * (std::sqrt(0.61) - 0.6)).epsilon(0.01));
+}
+
+TEST_CASE("a copy whose warps get as much as on an idle device slows blocks beside it less") {
+  const auto slow = [&](double l2) {
+    kernel_chain loads = chain({kernel(100, sms, 4)}), copies = chain({kernel(1000, sms, 4)});
+    loads.kernels[0].takes.of(resource::l2) = 0.01;
+    copies.endless = true;
+    copies.kernels[0].warps = 32;
+    copies.kernels[0].takes.of(resource::l2) = l2;
+    contention_law crowded = no_contention();
+    crowded.warps = 0.2;
+    return beside({&loads, &copies}, crowded, only_placing)[0];
+  };
+  CHECK(slow(0.25) < 1.03);
+  CHECK(slow(0.09) > 1.3);
+}
+
 TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order of the graphs") {
   std::mt19937_64 random(11);
   const auto any = [&](double least, double most) {

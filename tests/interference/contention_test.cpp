@@ -320,6 +320,27 @@ TEST_CASE("contention: warps matter among kernels that touch memory alone") {
   CHECK(slow(compute, memory) == doctest::Approx(1));
 }
 
+TEST_CASE("contention: warps of an endless kernel matter as far as its accesses wait in queues") {
+  const contention_law law;
+  const demand memory = with(resource::l2, 0.01);
+  const auto slow = [&](double queued) {
+    demand other = memory;
+    other.queued = queued;
+    return slowdown(law, {{other, 32}, {memory, 8}}, 1) - 1;
+  };
+  CHECK(slow(0) < 0.01);
+  CHECK(slow(0.5) == doctest::Approx(0.5 * slow(1)).epsilon(0.05));
+
+  // A copy: few warps get more each than many, whose accesses wait longer.
+  const auto queued = [](double l2, double warps) {
+    return surroundings::queued(with(resource::l2, l2), warps);
+  };
+  CHECK(queued(0.25, 16 * 32) == 0);
+  CHECK(queued(0.7, 66 * 32) > queued(0.44, 33 * 32));
+  CHECK(queued(0.85, 132 * 32) > 0.9);
+  CHECK(queued(0, 132 * 32) == 1);
+}
+
 TEST_CASE("contention: which kernel is older matters on full SMs alone") {
   any_kernels any;
   const contention_law law = harsh();

@@ -28,12 +28,21 @@ struct surroundings {
     return use > 0 ? std::max(warps * d.conflict, cycles * use) : 0;
   }
 
+  /// How far the accesses of an endless kernel wait in queues, if it has so many warps on the device:
+  /// not at all if each gets what a warp gets that copies on an idle device.
+  [[nodiscard]] static double queued(const demand& d, double warps_on_device) noexcept {
+    constexpr double alone = 4.7e-4; // of L2's throughput, for a warp
+    constexpr double full = 2.4;     // times as long
+    const double longer = alone * warps_on_device / std::max(1e-9, d.of(resource::l2));
+    return std::clamp((longer - 1) / (full - 1), 0.0, 1.0);
+  }
+
   std::array<double, resources> sum{};              ///< of all neighbours
   std::array<double, resources_on_sm> steady_sum{}; ///< of those without bursts
   std::array<double, resources_on_sm> most{};       ///< the largest of any
   std::array<double, resources_on_sm> older{};      ///< of those that started before it
   std::array<double, resources_on_sm> greatest{};   ///< the largest of these
-  double warps = 0;        ///< of kernels that touch memory, beside its blocks on each of its SMs
+  double warps = 0;        ///< of kernels whose accesses wait, beside its blocks on each of its SMs
   double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
@@ -56,7 +65,7 @@ struct surroundings {
         older[r] += taken;
         greatest[r] = std::max(greatest[r], taken);
       }
-      warps += touches_memory(d) * resident_warps * near;
+      warps += touches_memory(d) * d.queued * resident_warps * near;
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
@@ -85,15 +94,17 @@ struct surroundings {
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
 /// proportion to its square. Each neighbour has bursts of its own, so the squares of several
 /// neighbours add up; the traffic of an endless probe has none, and the mean of its square is
-/// smaller. Where the working sets are known to exceed L2, hits become misses: they take longer, and are traffic to DRAM.
+/// smaller; its warps matter to those beside them only as far as its accesses wait in queues.
+/// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
+/// traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
 ///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
-///          counts on networks beside copies, and the wavefronts under way on five networks beside
-///          bank conflicts; the others are from
+///          counts, and when its accesses wait, on networks beside copies, and the wavefronts under
+///          way on five networks beside bank conflicts; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an

@@ -47,6 +47,7 @@ struct demand {
   double conflict = 1;    ///< wavefronts of one access to shared memory
   bool low_clock = false; ///< its tensor cores lower the SM clock of the whole device
   bool steady = false;    ///< it has no bursts: an endless probe, or an estimate
+  double queued = 1;      ///< how far its accesses wait in queues: 0 to 1, of an endless probe
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }

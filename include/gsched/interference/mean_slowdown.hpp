@@ -39,7 +39,7 @@ inline void use_kernels(mean_use& use, const kernel_chain& chain) noexcept {
 [[nodiscard]] inline double mean_slowdown(const interference_coefficients& c, const mean_use& own,
                                           const mean_use& others) noexcept {
   constexpr double l2_phase = 0.6, dram_phase = 0.7;
-  const double gaps = c.replay.gap_us * own.starts * others.l2;
+  const double gaps = c.replay.gap(others.l2) * own.starts;
   const double starts = own.exposed * c.replay.start_us * others.starts;
   demand d;
   d.of(resource::l2) = own.l2;

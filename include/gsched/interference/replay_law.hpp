@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 namespace gsched {
 
@@ -9,9 +10,16 @@ namespace gsched {
 ///
 /// Units    microseconds
 struct replay_law {
-  double gap_us = 0.6;   ///< added to the gap between two kernels beside neighbours that use all of
-                         ///< L2's throughput: presumably as the next kernel's code comes through L2
+  double gap_us = 0.6;   ///< see gap()
   double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
+
+  /// What neighbours add to the gap between two kernels: in proportion to their use of L2, presumably
+  /// as the next kernel's code comes through it. Of endless probes their use of DRAM counts, beside
+  /// the graph's own: what streams through L2 pushes the code out of it, little traffic nearly as
+  /// soon as much, and not what the graph's own traffic has pushed out.
+  [[nodiscard]] double gap(double l2, double streams = 0, double own_dram = 0) const noexcept {
+    return gap_us * (l2 + std::sqrt(own_dram + streams) - std::sqrt(own_dram));
+  }
 
   /// How many starts of few blocks the start of so many counts for: all kernels have one dispatcher
   /// of blocks.

@@ -89,6 +89,7 @@ private:
     std::size_t lanes = 1;
     replay_order order{};
     double alone_us = 0; ///< a replay
+    double dram = 0;     ///< its mean use
     double begun = 0;    ///< start of this replay
     double done_us = 0;  ///< of this replay: the time alone of what has ended
     double work = 0;     ///< of an endless kernel, in microseconds alone
@@ -101,6 +102,7 @@ private:
     std::size_t graph = 0;
     std::size_t number = 0;
     std::size_t region = 0;
+    double scale = 1;   ///< SMs of the device for one of its region
     std::size_t at = 0; ///< its operation
     bool running = false;
     double until_us = 0; ///< when a copy ends
@@ -126,6 +128,8 @@ private:
     g.first = lanes_.size();
     g.lanes = std::min(most, g.order.width());
     g.alone_us = g.chain->replay_us();
+    for (const chain_kernel& k : g.chain->kernels)
+      g.dram += k.takes.of(resource::dram) * k.us / g.alone_us;
     if (branches && !alone) {
       const corunner self{g.chain, 0};
       g.alone_us = block_replay({&self, 1}, law_, replays_, true).median_us();
@@ -136,6 +140,7 @@ private:
       l.graph = number;
       l.number = lanes_.size();
       l.region = g.region;
+      l.scale = regions_[g.region].scale();
       lanes_.push_back(l);
     }
   }
@@ -230,11 +235,15 @@ private:
     l.running = false;
     changed_ = true;
     running_.erase(std::find(running_.begin(), running_.end(), &l));
-    double traffic = 0;
-    for (const lane* other : running_) traffic += other->l2;
+    double l2 = 0, streams = 0;
+    for (const lane* other : running_)
+      if (other->chain->endless)
+        streams += other->dram;
+      else
+        l2 += other->l2;
     graph& g = graphs_[l.graph];
     g.done_us += l.kernel().us + g.chain->gap_us;
-    if (!g.order.end(l.at, now_ + g.chain->gap_us + replays_.gap_us * traffic)) return;
+    if (!g.order.end(l.at, now_ + g.chain->gap_us + replays_.gap(l2, streams, g.dram))) return;
     g.replays.push_back(now_ - g.begun);
     g.begun = now_;
     g.done_us = 0;
@@ -429,8 +438,9 @@ private:
     d.of(resource::l2) = l.l2;
     d.of(resource::dram) = l.dram;
     d.steady = l.chain->endless;
-    if (d.steady)
-      d.of(resource::l1) = std::max(0.0, d.of(resource::l1) - d.of(resource::shared_memory));
+    if (!d.steady) return d;
+    d.of(resource::l1) = std::max(0.0, d.of(resource::l1) - d.of(resource::shared_memory));
+    d.queued = surroundings::queued(d, l.resident * l.shape.warps * l.scale);
     return d;
   }
 

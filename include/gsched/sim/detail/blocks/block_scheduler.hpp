@@ -168,7 +168,7 @@ public:
     if (!contended_ || !beside_) return duration::zero();
     double traffic = 0;
     for (const std::uint32_t slot : running_) traffic += near_.l2(slot);
-    return from_us(replays_.gap_us * traffic);
+    return from_us(replays_.gap(traffic));
   }
 
 private:
