@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,9 @@ namespace gsched_server {
 namespace {
 
 constexpr int backlog = 256;
+
+/// Held while a listener accepts, so that none takes the descriptor that another frees to refuse.
+std::mutex accepting;
 
 [[noreturn]] void refuse_address(const address& at, const std::string& why) {
   throw common::run_error(gsched::errc::io,
@@ -123,7 +127,7 @@ void socket_listener::accept_all() {
   // Until it stops, and then those that have come before.
   for (int left = backlog; !stops() || (left-- > 0 && ::poll(both.data(), 1, 0) > 0);) {
     if (::poll(both.data(), both.size(), -1) < 0 || both[0].revents == 0) continue;
-    const int s = ::accept4(socket_, nullptr, nullptr, flags_);
+    const int s = accept_one(flags_);
     if (s < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) refuse_one();
       continue;
@@ -134,22 +138,35 @@ void socket_listener::accept_all() {
   }
 }
 
+int socket_listener::accept_one(int flags) {
+  const std::scoped_lock held(accepting);
+  return ::accept4(socket_, nullptr, nullptr, flags);
+}
+
+int socket_listener::accept_in_place_of_spare() {
+  const std::scoped_lock held(accepting);
+  ::close(std::exchange(spare_, -1));
+  const int s = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (s < 0) spare_ = open_spare();
+  return s;
+}
+
 void socket_listener::refuse_one() {
   if (spare_ >= 0) {
-    ::close(spare_);
-    if (const int s = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC); s >= 0) {
+    if (const int s = accept_in_place_of_spare(); s >= 0) {
       constexpr std::chrono::milliseconds for_request{20}, for_answer{20};
       read_for(s, for_request); // or it would learn only that the connection is closed
       static_cast<void>(
           ::send(s, no_files_left_.data(), no_files_left_.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
       ::shutdown(s, SHUT_WR);
       read_for(s, for_answer);
-      ::close(s);
+      spare_ = ::dup3(bell_, s, O_CLOEXEC); // at once: nobody else gets it
+      if (spare_ < 0) ::close(s);
     }
   } else {
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    spare_ = open_spare();
   }
-  spare_ = open_spare();
 }
 
 } // namespace gsched_server
