@@ -221,8 +221,12 @@ inline bool host::accept_one() {
           ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       const bool came = static_cast<bool>(fd), none = !came && errno == EAGAIN;
       if (came) turn_away(fd.get(), detail::no_files_left);
-      fd.reset();
-      spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      if (came && ::dup3(bell_.get(), fd.get(), O_CLOEXEC) >= 0) {
+        spare_ = std::move(fd); // at once: no other thread of the process gets it
+      } else {
+        fd.reset();
+        spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+      }
       if (came || none) return came;
     }
     // The listener stays readable: it is left alone for a round, or this thread would never sleep.
