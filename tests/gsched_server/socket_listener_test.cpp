@@ -42,7 +42,7 @@ int connect_to(const std::string& path) {
   return -1;
 }
 
-/// Whether a client that asks for something is told that all is full.
+/// Connects, sends a request, and returns whether the listener answers with its refusal.
 bool is_refused(const std::string& path) {
   const int s = connect_to(path);
   if (s < 0) return false;

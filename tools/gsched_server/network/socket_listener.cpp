@@ -160,7 +160,7 @@ void socket_listener::refuse_one() {
           ::send(s, no_files_left_.data(), no_files_left_.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
       ::shutdown(s, SHUT_WR);
       read_for(s, for_answer);
-      spare_ = ::dup3(bell_, s, O_CLOEXEC); // at once: nobody else gets it
+      spare_ = ::dup3(bell_, s, O_CLOEXEC); // atomically: no other thread gets the number of s
       if (spare_ < 0) ::close(s);
     }
   } else {

@@ -222,7 +222,7 @@ inline bool host::accept_one() {
       const bool came = static_cast<bool>(fd), none = !came && errno == EAGAIN;
       if (came) turn_away(fd.get(), detail::no_files_left);
       if (came && ::dup3(bell_.get(), fd.get(), O_CLOEXEC) >= 0) {
-        spare_ = std::move(fd); // at once: no other thread of the process gets it
+        spare_ = std::move(fd); // replaced atomically: no other thread gets its number
       } else {
         fd.reset();
         spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
