@@ -64,7 +64,7 @@ TEST_CASE("served: more segments of a job in flight lower no capacity") {
   served_mix::settings how;
   how.dispatch.segments_per_job = 1;
   const double one = mean_ms<deficit_over<srpt>>(how, requests);
-  for (const std::uint32_t n : {2u, 8u}) {
+  for (const std::uint32_t n : {2u, 3u, 4u, 8u}) {
     CAPTURE(n);
     how.dispatch.segments_per_job = n;
     CHECK(mean_ms<deficit_over<srpt>>(how, requests) / one < 1.15);

@@ -127,7 +127,7 @@ void socket_listener::accept_all() {
   // Until it stops, and then those that have come before.
   for (int left = backlog; !stops() || (left-- > 0 && ::poll(both.data(), 1, 0) > 0);) {
     if (::poll(both.data(), both.size(), -1) < 0 || both[0].revents == 0) continue;
-    const int s = accept_one(flags_);
+    const int s = accept_one();
     if (s < 0) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) refuse_one();
       continue;
@@ -138,9 +138,9 @@ void socket_listener::accept_all() {
   }
 }
 
-int socket_listener::accept_one(int flags) {
+int socket_listener::accept_one() {
   const std::scoped_lock held(accepting);
-  return ::accept4(socket_, nullptr, nullptr, flags);
+  return ::accept4(socket_, nullptr, nullptr, flags_);
 }
 
 int socket_listener::accept_in_place_of_spare() {

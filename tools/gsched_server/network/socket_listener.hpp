@@ -41,7 +41,7 @@ public:
 
 private:
   void accept_all();
-  [[nodiscard]] int accept_one(int flags);
+  [[nodiscard]] int accept_one();
   [[nodiscard]] int accept_in_place_of_spare();
   void refuse_one();
 

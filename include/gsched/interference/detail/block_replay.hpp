@@ -128,8 +128,7 @@ private:
     g.first = lanes_.size();
     g.lanes = std::min(most, g.order.width());
     g.alone_us = g.chain->replay_us();
-    for (const chain_kernel& k : g.chain->kernels)
-      g.dram += k.takes.of(resource::dram) * k.us / g.alone_us;
+    g.dram = mean_demand(*g.chain).of(resource::dram);
     if (branches && !alone) {
       const corunner self{g.chain, 0};
       g.alone_us = block_replay({&self, 1}, law_, replays_, true).median_us();
