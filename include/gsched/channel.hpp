@@ -13,3 +13,4 @@
 #include <gsched/channel/region.hpp>
 #include <gsched/channel/shared_client.hpp>
 #include <gsched/channel/slot_ring.hpp>
+#include <gsched/channel/spare_descriptor.hpp>

@@ -10,6 +10,7 @@
 #include <gsched/channel/detail/server_page.hpp>
 #include <gsched/channel/detail/unix_socket.hpp>
 #include <gsched/channel/limits.hpp>
+#include <gsched/channel/spare_descriptor.hpp>
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>
 #include <gsched/core/sync.hpp>
@@ -126,7 +127,8 @@ private:
   host_options how_;
   detail::model_table models_;
   detail::server_page page_;
-  detail::file_descriptor listener_, epoll_, bell_, spare_;
+  detail::file_descriptor listener_, epoll_, bell_;
+  spare_descriptor spare_;
   detail::socket_file path_;
   bool rests_ = false;              ///< the listener is not watched ...
   std::int64_t rests_until_ns_ = 0; ///< ... until then; 0: for a round

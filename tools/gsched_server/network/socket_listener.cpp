@@ -20,7 +20,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
@@ -29,9 +28,7 @@ namespace gsched_server {
 namespace {
 
 constexpr int backlog = 256;
-
-/// Held while a listener accepts, so that none takes the descriptor that another frees to refuse.
-std::mutex accepting;
+constexpr std::chrono::milliseconds until_some_close{10};
 
 [[noreturn]] void refuse_address(const address& at, const std::string& why) {
   throw common::run_error(gsched::errc::io,
@@ -76,8 +73,6 @@ int listen_on_port(address& at) {
   return s;
 }
 
-int open_spare() noexcept { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
-
 /// Reads what has come or comes in this time, until the client closes its side.
 void read_for(int socket, std::chrono::milliseconds time) noexcept {
   std::array<char, 4096> ignored;
@@ -96,12 +91,11 @@ socket_listener::socket_listener(const address& at) : at_(at) {
   claim(at);
   socket_ = at.what == address::kind::unix_socket ? listen_on_path(at_) : listen_on_port(at_);
   bell_ = ::eventfd(0, EFD_CLOEXEC);
-  spare_ = open_spare();
 }
 
 socket_listener::~socket_listener() {
   stop();
-  for (const int each : {socket_, bell_, spare_})
+  for (const int each : {socket_, bell_})
     if (each >= 0) ::close(each);
 }
 
@@ -127,46 +121,26 @@ void socket_listener::accept_all() {
   // Until it stops, and then those that have come before.
   for (int left = backlog; !stops() || (left-- > 0 && ::poll(both.data(), 1, 0) > 0);) {
     if (::poll(both.data(), both.size(), -1) < 0 || both[0].revents == 0) continue;
-    const int s = accept_one();
-    if (s < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) refuse_one();
-      continue;
-    }
+    const auto [s, refused] = spare_.accept(socket_, flags_);
+    if (refused)
+      refuse(s);
+    else if (s < 0 && gsched::channel::spare_descriptor::none_left())
+      std::this_thread::sleep_for(until_some_close);
+    if (refused || s < 0) continue;
     const int yes = 1;
     if (at_.what == address::kind::tcp) ::setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     take_(s);
   }
 }
 
-int socket_listener::accept_one() {
-  const std::scoped_lock held(accepting);
-  return ::accept4(socket_, nullptr, nullptr, flags_);
-}
-
-int socket_listener::accept_in_place_of_spare() {
-  const std::scoped_lock held(accepting);
-  ::close(std::exchange(spare_, -1));
-  const int s = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-  if (s < 0) spare_ = open_spare();
-  return s;
-}
-
-void socket_listener::refuse_one() {
-  if (spare_ >= 0) {
-    if (const int s = accept_in_place_of_spare(); s >= 0) {
-      constexpr std::chrono::milliseconds for_request{20}, for_answer{20};
-      read_for(s, for_request); // or it would learn only that the connection is closed
-      static_cast<void>(
-          ::send(s, no_files_left_.data(), no_files_left_.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
-      ::shutdown(s, SHUT_WR);
-      read_for(s, for_answer);
-      spare_ = ::dup3(bell_, s, O_CLOEXEC); // atomically: no other thread gets the number of s
-      if (spare_ < 0) ::close(s);
-    }
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-    spare_ = open_spare();
-  }
+void socket_listener::refuse(int socket) {
+  constexpr std::chrono::milliseconds for_request{20}, for_answer{20};
+  read_for(socket, for_request); // or it would learn only that the connection is closed
+  static_cast<void>(
+      ::send(socket, no_files_left_.data(), no_files_left_.size(), MSG_DONTWAIT | MSG_NOSIGNAL));
+  ::shutdown(socket, SHUT_WR);
+  read_for(socket, for_answer);
+  spare_.put_back(socket);
 }
 
 } // namespace gsched_server

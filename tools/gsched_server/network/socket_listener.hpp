@@ -3,6 +3,8 @@
 
 #include "gsched_server/settings/address.hpp"
 
+#include <gsched/channel/spare_descriptor.hpp>
+
 #include <atomic>
 #include <functional>
 #include <string>
@@ -41,12 +43,11 @@ public:
 
 private:
   void accept_all();
-  [[nodiscard]] int accept_one();
-  [[nodiscard]] int accept_in_place_of_spare();
-  void refuse_one();
+  void refuse(int socket);
 
   address at_;
-  int socket_ = -1, bell_ = -1, spare_ = -1, flags_ = 0;
+  int socket_ = -1, bell_ = -1, flags_ = 0;
+  gsched::channel::spare_descriptor spare_;
   on_socket take_;
   std::string no_files_left_;
   std::atomic<bool> stops_{false};

@@ -7,7 +7,6 @@
 #include <gsched/channel/host.hpp>
 #include <gsched/channel/limits.hpp>
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -51,8 +50,7 @@ struct host::session {
 inline host::host(server& s, host_options how)
     : server_(s), how_(std::move(how)), models_(gsched::detail::server_state::most_models),
       listener_(detail::listen_on(how_.socket)), epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)), path_(how_.socket),
+      bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), path_(how_.socket),
       connects_(how_.connect_rate, how_.connect_burst), polled_(page_.words(), how_.most_clients) {
   if (!how_.limits) how_.limits = [](const peer&) { return client_limits{}; };
   if (!epoll_ || !bell_ || !watch(listener_.get(), listener_.get()) ||
@@ -209,26 +207,16 @@ inline void host::accept_some() {
 
 /// False if there is none to be accepted now.
 inline bool host::accept_one() {
-  detail::file_descriptor fd(
-      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  const auto [accepted, refused] = spare_.accept(listener_.get(), SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (refused) {
+    turn_away(accepted, detail::no_files_left);
+    spare_.put_back(accepted);
+    return true;
+  }
+  detail::file_descriptor fd(accepted);
   if (!fd) {
     if (errno == ECONNABORTED || errno == EINTR) return true;
     if (errno == EAGAIN) return false;
-    // Without a free descriptor the client would wait for ever.
-    if (errno == EMFILE || errno == ENFILE) {
-      spare_.reset();
-      fd = detail::file_descriptor(
-          ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-      const bool came = static_cast<bool>(fd), none = !came && errno == EAGAIN;
-      if (came) turn_away(fd.get(), detail::no_files_left);
-      if (came && ::dup3(bell_.get(), fd.get(), O_CLOEXEC) >= 0) {
-        spare_ = std::move(fd); // replaced atomically: no other thread gets its number
-      } else {
-        fd.reset();
-        spare_ = detail::file_descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-      }
-      if (came || none) return came;
-    }
     // The listener stays readable: it is left alone for a round, or this thread would never sleep.
     rest_listener(0);
     return false;
