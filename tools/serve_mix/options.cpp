@@ -221,21 +221,14 @@ arrival_options to_arrivals(const std::string& text) {
 }
 
 std::vector<slowdown_source> to_sources(const std::string& text) {
-  using enum slowdown_source::kind;
-  constexpr std::string_view option = "--slow-downs";
+  constexpr const char* option = "--slow-downs";
   std::vector<slowdown_source> sources;
   for (const std::string& item : to_list(option, text)) {
-    slowdown_source& s = sources.emplace_back();
-    s.text = item;
-    if (item == "measured") {
-      s.how = measured;
-    } else if (item == "predicted") {
-      s.file = to_law_file(option, "h200");
-    } else {
-      s.how = fs::path(item).extension() == ".json" ? predicted : pairs;
-      s.file = to_file(option, item, "predicted, measured, LAW.json or PAIRS.csv");
-      record_input(option, s.file);
-    }
+    if (item == "measured")
+      sources.push_back({.text = item, .how = slowdown_source::kind::measured});
+    else
+      sources.push_back(
+          to_slowdown_source(option, item, "predicted, measured, LAW.json or PAIRS.csv"));
   }
   return sources;
 }

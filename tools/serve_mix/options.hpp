@@ -3,6 +3,7 @@
 
 #include "common/cli/device_option.hpp"
 #include "common/cli/output_options.hpp"
+#include "common/input/model_slowdowns.hpp"
 #include "common/run/segment_options.hpp"
 
 #include <gsched/core/time.hpp>
@@ -57,14 +58,6 @@ struct slo_rule {
   double least = 0, most = 0; ///< equal: nothing is drawn
 
   [[nodiscard]] bool draws() const noexcept { return least < most; }
-};
-
-/// Where slow-downs of models beside each other come from.
-struct slowdown_source {
-  enum class kind { predicted, measured, pairs };
-  std::string text; ///< as typed
-  kind how = kind::predicted;
-  std::filesystem::path file{}; ///< of coefficients, or of measured pairs
 };
 
 /// The options, checked: names exist, numbers are in range, paths can be used.

@@ -3,6 +3,7 @@
 
 #include "serve_mix/options.hpp"
 
+#include "common/input/model_slowdowns.hpp"
 #include "common/report/latency.hpp"
 
 #include <gsched/core/time.hpp>
@@ -66,17 +67,6 @@ struct run_result {
 
 /// The largest number of requests of a run; a trace can hold fewer than --requests allows.
 [[nodiscard]] std::uint64_t requests_of(std::span<const run_result> runs);
-
-/// By model, then neighbour.
-template <class T>
-using by_pair = std::vector<std::vector<T>>;
-
-/// The slow-down of each model of the mix beside each.
-struct found_slowdowns {
-  std::string from;                    ///< predicted, measured or a file
-  by_pair<std::optional<double>> by{}; ///< none where the file has no such pair
-  by_pair<std::string> beyond{};       ///< resources of which both take more than the fit has seen
-};
 
 /// What is measured before the runs, and follows from it.
 struct workload_facts {

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "common/input/model_slowdowns.hpp"
+
+#include "common/cli/files.hpp"
+#include "common/cli/option_values.hpp"
+#include "common/input/measured_on.hpp"
+#include "common/input/table_options.hpp"
+
+#include <gsched/core/id.hpp>
+#include <gsched/interference/beyond_fit.hpp>
+#include <gsched/interference/corun_pairs.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/pair_slowdowns.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/coefficients_json.hpp>
+#include <gsched/io/corun_csv.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace common {
+
+using namespace gsched;
+
+slowdown_source to_slowdown_source(const std::string& where, const std::string& text,
+                                   const std::string& expected) {
+  slowdown_source s{.text = text};
+  if (text == "predicted") {
+    s.file = to_law_file(where, "h200");
+    return s;
+  }
+  s.file = to_file(where, text, expected);
+  if (s.file.extension() != ".json") s.how = slowdown_source::kind::pairs;
+  record_input(where, s.file);
+  return s;
+}
+
+found_slowdowns predicted_slowdowns(const char* program, const std::string& where,
+                                    const slowdown_source& law, const architecture_limits& sm,
+                                    std::span<const neighbour_model> models,
+                                    const std::string& other) {
+  const interference_coefficients by = load_coefficients(law.file);
+  std::vector<measured_file> files{{where, law.file}};
+  std::vector<kernel_chain> chains;
+  for (const neighbour_model& m : models) {
+    files.push_back({"profile of " + m.name, m.file});
+    if (!has_counters(*m.profile))
+      refuse(where, "no counters of the kernels of " + in_quotes(m.name) + " to predict from",
+             "a profile with counters, as measure writes, or " + other);
+    chains.push_back(chain_of(*m.profile, sm, solo_metrics{}));
+  }
+  check_machines(program, files);
+  found_slowdowns found(law.text, models.size());
+  found.beyond.assign(models.size(), std::vector<std::string>(models.size()));
+  found.set_each([&](std::size_t i, std::size_t j) {
+    const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 0}};
+    found.beyond[i][j] = found.beyond[j][i] = beyond_fit(by.seen, both);
+    return pair_slowdowns(chains[i], chains[j], by);
+  });
+  return found;
+}
+
+found_slowdowns paired_slowdowns(const std::string& where, const slowdown_source& pairs,
+                                 std::span<const neighbour_model> models) {
+  found_slowdowns found(pairs.text, models.size());
+  bool any = false;
+  const sm_count device = models.empty() ? sm_count{} : models.front().profile->sms;
+  const auto is_of = [](const neighbour_model& m, const corun_side& s) {
+    return m.profile->model == s.model && m.profile->batch == s.batch;
+  };
+  for (const corun_pair& p : load_corun_pairs(pairs.file.string(), device)) {
+    if (!p.shares(device)) continue;
+    for (const std::size_t side : {0u, 1u})
+      for (std::size_t i = 0; i < models.size(); ++i)
+        for (std::size_t j = 0; is_of(models[i], p.side[side]) && j < models.size(); ++j) {
+          if (!is_of(models[j], p.side[1 - side])) continue;
+          any = true;
+          std::optional<double>& kept = found.by[i][j];
+          kept = std::max(kept.value_or(0), p.side[side].slowdown());
+        }
+  }
+  if (!any)
+    refuse(where, in_quotes(pairs.text) + " has no pair of the models that shares all SMs",
+           models.empty() ? "models" : "one of " + models.front().name);
+  return found;
+}
+
+corun_rule rule_of(std::span<const corun_limit> models, const found_slowdowns& found) {
+  std::vector<corun_slowdown> pairs;
+  for (std::size_t i = 0; i < models.size(); ++i)
+    for (std::size_t j = 0; j < models.size(); ++j)
+      if (const std::optional<double> by = found.by[i][j])
+        pairs.push_back({models[i].model, models[j].model, *by});
+  return corun_rule(models, pairs);
+}
+
+} // namespace common
