@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs gsched_server on a GPU: stand-ins of profiles, an adaptor that computes there, and clients of the channel.
+"""Runs gsched_server on a GPU: stand-ins of profiles, an adaptor that computes there, clients of the channel, and models
+that are kept apart.
 
 usage: gsched_server_gpu.py BIN DATA
 """
@@ -81,13 +82,13 @@ expect("the time of a model alone", 0.8 * alone < took[2] < 2 * alone + 2000, (t
 answers = []
 
 
-def client(model):
+def send_all(model):
     for _ in range(25):
         answers.append(infer(model, *binary(model))[0])
 
 
 begin = time.monotonic()
-threads = [threading.Thread(target=client, args=(m,)) for m in ["big", "small"] * 4]
+threads = [threading.Thread(target=send_all, args=(m,)) for m in ["big", "small"] * 4]
 [t.start() for t in threads]
 [t.join() for t in threads]
 expect("all are served", answers.count(200) == 200, set(answers))
@@ -134,6 +135,17 @@ else:
             expect("sums through the channel", struct.unpack_from("<100f", sums) == (10.0,) * 100)
 rc, out, err = s.end()
 expect("its end", rc == 0 and err == "" and out.endswith("drained: every request was served\n"), (rc, out, err))
+
+# Models that slow each other beyond a limit are kept apart.
+write("c.json", {"device": "cuda:0", "models": {m: models[m] for m in ("big", "small")}, "slow_down_limit": 1.2})
+s = Server("--config", "c.json", *WHERE)
+del answers[:]
+threads = [threading.Thread(target=send_all, args=(m,)) for m in ["big", "small"] * 4]
+[t.start() for t in threads]
+[t.join() for t in threads]
+expect("all are served apart", answers.count(200) == 200, set(answers))
+expect("they are kept apart", metric('gsched_apart_total{device="0"}') > 0 and metric('gsched_apart_seconds_total{device="0"}') > 0)
+expect("its end", s.end()[0] == 0)
 
 if "saxpy" in models:
     refused("an adaptor that needs a GPU", "expected a GPU", "--adaptor", library, *WHERE[2:])

@@ -2,6 +2,7 @@
 #include "gsched_server/requests/service.hpp"
 #include "gsched_server/settings/settings.hpp"
 #include "gsched_server/test_device.hpp"
+#include "gsched_server/test_settings.hpp"
 
 #include <gsched/channel/client.hpp>
 
@@ -14,7 +15,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,16 +26,6 @@ using gsched_server::answer;
 using gsched_server::outcome;
 
 namespace {
-
-gsched_server::settings settings_of(const std::string& text) {
-  const std::string file = "/tmp/gsched_placement_test." + std::to_string(::getpid()) + ".json";
-  std::ofstream(file) << text;
-  const std::string folder = std::string(GSCHED_SOURCE_DIR) + "/tools/data/profiles/";
-  const char* const argv[] = {"test", "--config", file.c_str(), "--profiles", folder.c_str()};
-  auto how = gsched_server::read_settings(5, argv);
-  ::unlink(file.c_str());
-  return *how;
-}
 
 /// A service on two devices that are held.
 struct two_devices {

@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,9 +71,10 @@ private:
   class one final : public gsched_server::serving_device {
   public:
     explicit one(device_control& by) : by_(by) {}
-    std::unique_ptr<gsched::server> open(const gsched_server::settings& how) override {
+    std::unique_ptr<gsched::server> open(const gsched_server::settings& how,
+                                         std::uint32_t number) override {
       return gsched_server::start_server(
-          [&by = by_] { return controlled_device(gsched::sim::h200(), by); }, how);
+          [&by = by_] { return controlled_device(gsched::sim::h200(), by); }, how, number);
     }
     std::unique_ptr<gsched::served_model> make_model(const gsched_server::model_plan& m,
                                                      gsched_server::queued_time& queued) override {

@@ -11,6 +11,7 @@
 #include <gsched/server/request_record.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -48,8 +49,9 @@ class serving_device {
 public:
   virtual ~serving_device() = default;
 
-  /// Opens it, under a server.
-  [[nodiscard]] virtual std::unique_ptr<gsched::server> open(const settings& how) = 0;
+  /// Opens it, under a server. It has this number among the settings' devices.
+  [[nodiscard]] virtual std::unique_ptr<gsched::server> open(const settings& how,
+                                                             std::uint32_t number) = 0;
   /// A model of its server: of a profile, or of an adaptor.
   [[nodiscard]] virtual std::unique_ptr<gsched::served_model> make_model(const model_plan& m,
                                                                          queued_time& queued) = 0;

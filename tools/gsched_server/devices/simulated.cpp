@@ -52,8 +52,9 @@ public:
   explicit simulated_device(const common::device_choice& which)
       : name_(which.device), gpu_(common::simulated_gpu_of(which)) {}
 
-  std::unique_ptr<gsched::server> open(const settings& how) override {
-    return start_server([gpu = gpu_.preset] { return gsched::sim::paced_device(gpu); }, how);
+  std::unique_ptr<gsched::server> open(const settings& how, std::uint32_t number) override {
+    return start_server([gpu = gpu_.preset] { return gsched::sim::paced_device(gpu); }, how,
+                        number);
   }
   std::unique_ptr<gsched::served_model> make_model(const model_plan& m,
                                                    queued_time& queued) override {

@@ -9,21 +9,26 @@
 #include <gsched/server/options.hpp>
 #include <gsched/server/server.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 
 namespace gsched_server {
 
-[[nodiscard]] inline gsched::server_options server_options_of(const settings& s) {
+/// Of the device with this number.
+[[nodiscard]] inline gsched::server_options server_options_of(const settings& s,
+                                                              std::uint32_t number) {
   gsched::server_options how;
   how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
+  if (!s.apart.empty()) how.dispatch.corun.rule = s.apart.at(number).get();
   return how;
 }
 
-/// A server on the device that `make` returns, as the settings have it.
+/// A server on the device that `make` returns, as the settings have it for this number.
 template <class Make>
-[[nodiscard]] std::unique_ptr<gsched::server> start_server(Make make, const settings& s) {
-  const gsched::server_options how = server_options_of(s);
+[[nodiscard]] std::unique_ptr<gsched::server> start_server(Make make, const settings& s,
+                                                           std::uint32_t number) {
+  const gsched::server_options how = server_options_of(s, number);
   return std::make_unique<gsched::server>(
       std::move(make),
       [name = s.policy] {

@@ -59,6 +59,10 @@ public:
            }},
           {"real_time_lanes",
            [&](const json& v, const std::string& at) { c.real_time_lanes = count(v, at, 0, 64); }},
+          {"slow_down_limit",
+           [&](const json& v, const std::string& at) { c.slow_down_limit = slow_down(v, at); }},
+          {"slow_downs",
+           [&](const json& v, const std::string& at) { c.slow_downs = text_of(v, at); }},
           {"limits", [&](const json& v, const std::string& at) { read_limits(v, at, c); }},
           {"tenants",
            [&](const json& v, const std::string& at) {
@@ -148,6 +152,9 @@ private:
       wrong(at, "is " + show(v), fmt::format("a number from {} to {}", least, most));
     return n;
   }
+  [[nodiscard]] double slow_down(const json& v, const std::string& at) const {
+    return real(v, at, 1, most_slow_down);
+  }
   [[nodiscard]] bool flag(const json& v, const std::string& at) const {
     if (!v.is_boolean()) wrong(at, "is " + show(v), "true or false");
     return v.get<bool>();
@@ -205,6 +212,8 @@ private:
               m.devices.push_back(count(one, where, 0, 63));
             });
           }},
+         {"slow_down_limit",
+          [&](const json& v, const std::string& w) { m.slow_down_limit = slow_down(v, w); }},
          {"inputs", [&](const json& v, const std::string& w) { m.inputs = tensors(v, w); }},
          {"outputs", [&](const json& v, const std::string& w) { m.outputs = tensors(v, w); }}});
     return m;

@@ -16,12 +16,13 @@ namespace gsched_server {
 
 /// A model as the configuration has it.
 struct configured_model {
-  std::string profile; ///< the name of a profile; empty: the model's own
+  std::string profile; ///< the name of one; empty: the model's own, or an adaptor's unknown kernels
   std::uint32_t instances = 8;
-  std::string adaptor;    ///< a library instead of a profile; empty: none
-  std::string parameters; ///< for the adaptor
+  std::string adaptor;                                     ///< a library that runs it; empty: none
+  std::string parameters;                                  ///< for the adaptor
   std::optional<std::vector<tensor_spec>> inputs, outputs; ///< unset: by the profile
   std::vector<std::uint32_t> devices;                      ///< that hold it; none: all
+  std::optional<double> slow_down_limit;                   ///< unset: that of all models
 };
 
 /// A configuration file. What it does not have is unset, or at its default.
@@ -31,6 +32,8 @@ struct configuration {
   tls_files tls;                    ///< what is not there is empty
   std::vector<std::string> profiles;
   std::uint32_t real_time_lanes = 1;
+  std::optional<double> slow_down_limit; ///< of each model; unset: none
+  std::optional<std::string> slow_downs; ///< where they come from
   std::uint32_t requests = 1024;
   std::uint64_t request_bytes = std::uint64_t{64} << 20;
   std::uint64_t memory_bytes = std::uint64_t{1} << 30;

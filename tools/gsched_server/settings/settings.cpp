@@ -4,11 +4,13 @@
 #include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/network/tls.hpp"
 #include "gsched_server/settings/configuration.hpp"
+#include "gsched_server/settings/neighbour_rules.hpp"
 #include "gsched_server/settings/planned_placement.hpp"
 
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
+#include "common/input/model_slowdowns.hpp"
 #include "common/input/profile_catalogue.hpp"
 #include "common/run/policy_options.hpp"
 
@@ -37,6 +39,7 @@ using common::load_model;
 using common::profile_catalogue;
 using common::refuse;
 using common::to_file;
+using common::to_number;
 
 namespace {
 
@@ -68,7 +71,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 /// The options as typed.
 struct raw_options {
   std::string device = "sim:h200";
-  std::string config, plan, policy, grpc, http, socket, agent, log;
+  std::string config, plan, policy, slow_down_limit, slow_downs, grpc, http, socket, agent, log;
   std::vector<std::string> profiles, adaptors;
   tls_files tls;
   bool check = false;
@@ -114,8 +117,8 @@ std::vector<tensor_spec> specs_of(const std::vector<gsched::adaptor_tensor>& all
 
 /// The profile of an adaptor's model: what is copied, and nothing else.
 void read_adaptor(model_plan& m, const configured_model& asked, const std::string& where) {
-  if (!asked.profile.empty() || asked.inputs || asked.outputs)
-    refuse(where, "model " + in_quotes(m.name) + " has a profile or tensors beside its adaptor",
+  if (asked.inputs || asked.outputs)
+    refuse(where, "model " + in_quotes(m.name) + " has tensors beside its adaptor",
            "an adaptor alone, which says what they are");
   m.adaptor.library = std::make_shared<gsched::adaptor_library>(asked.adaptor);
   m.adaptor.parameters = asked.parameters;
@@ -134,6 +137,7 @@ model_plan plan_of(const std::string& name, const configured_model& asked,
   m.name = name;
   m.instances = asked.instances;
   m.devices = asked.devices;
+  m.slow_down_limit = asked.slow_down_limit.value_or(s.slow_down_limit);
   if (m.devices.empty() && placed != nullptr)
     m.devices = placed->devices_of(asked.profile.empty() ? name : asked.profile);
   if (m.devices.empty())
@@ -147,11 +151,13 @@ model_plan plan_of(const std::string& name, const configured_model& asked,
            "each device once");
   if (!asked.adaptor.empty()) {
     read_adaptor(m, asked, where);
+    if (!asked.profile.empty()) m.kernels = known.find(where, asked.profile);
   } else {
     if (!asked.parameters.empty())
       refuse(where, "model " + in_quotes(name) + " has parameters", "them beside an adaptor");
-    const auto& file = known.find(where, asked.profile.empty() ? name : asked.profile);
-    for (const std::uint32_t on : m.devices) m.profile = load_model(file, sms[on]); // fits on each
+    m.kernels = known.find(where, asked.profile.empty() ? name : asked.profile);
+    for (const std::uint32_t on : m.devices)
+      m.profile = load_model(m.kernels, sms[on]); // fits on each
     m.inputs =
         asked.inputs ? *asked.inputs : default_tensors("input", m.profile.input.count(), m.profile);
     m.outputs = asked.outputs ? *asked.outputs
@@ -259,6 +265,11 @@ settings read(const raw_options& raw, const command_line& line) {
              : c.policy                ? to_policy(file + ": /policy", *c.policy)
                                        : raw.policy;
   s.real_time_lanes = c.real_time_lanes;
+  if (line.is_given("--slow-down-limit"))
+    s.slow_down_limit =
+        to_number("--slow-down-limit", raw.slow_down_limit, {1, most_slow_down, false, "a ratio"});
+  else if (c.slow_down_limit)
+    s.slow_down_limit = *c.slow_down_limit;
   const auto listen = [&](const char* option, const std::string& typed,
                           const std::optional<std::string>& written, const char* name) {
     if (line.is_given(option)) return to_address(option, typed);
@@ -328,6 +339,17 @@ settings read(const raw_options& raw, const command_line& line) {
   if (const auto twice = std::ranges::adjacent_find(s.models, {}, &model_plan::name);
       twice != s.models.end())
     refuse("--adaptor", "model " + in_quotes(twice->name) + " is a profile, too", "another name");
+  const bool source_given = line.is_given("--slow-downs");
+  const std::string where = source_given                         ? "--slow-downs"
+                            : c.slow_downs                       ? file + ": /slow_downs"
+                            : line.is_given("--slow-down-limit") ? "--slow-down-limit"
+                                                                 : file + ": /slow_down_limit";
+  s.slow_downs = source_given ? raw.slow_downs : c.slow_downs.value_or(s.slow_downs);
+  s.apart =
+      neighbour_rules(where, common::to_slowdown_source(where, s.slow_downs, slowdown_sources),
+                      s.models, s.devices, sms);
+  if (s.apart.empty() && (source_given || c.slow_downs))
+    refuse(where, "given without a limit", "slow_down_limit beside it");
   if (plan && !plan->partitions().empty())
     fmt::print(
         stderr,
@@ -335,6 +357,14 @@ settings read(const raw_options& raw, const command_line& line) {
         "its latencies do not hold (serve_partitions keeps partitions)\n",
         plan->partitions());
   return s;
+}
+
+/// Whether both have the same rules, as far as they follow from the models.
+bool same_neighbours(const settings& one, const settings& other) {
+  if (one.apart.empty() && other.apart.empty()) return true;
+  return std::ranges::equal(one.models, other.models, [](const model_plan& a, const model_plan& b) {
+    return a.name == b.name && a.kernels == b.kernels && a.slow_down_limit == b.slow_down_limit;
+  });
 }
 
 } // namespace
@@ -356,6 +386,8 @@ std::string settings::fixed_difference(const settings& other) const {
     return "device";
   if (policy != other.policy) return "policy";
   if (real_time_lanes != other.real_time_lanes) return "real_time_lanes";
+  if (slow_downs != other.slow_downs) return "slow_downs";
+  if (!same_neighbours(*this, other)) return "models with slow_down_limit";
   if (grpc != other.grpc) return "grpc";
   if (http != other.http) return "http";
   if (socket != other.socket) return "socket";
@@ -385,6 +417,14 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
   line.option("--policy", raw.policy, "P",
               "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
               "by deadline");
+  line.option("--slow-down-limit", raw.slow_down_limit, "X",
+              "Keep apart models of which one would take X times as\nlong beside the other, or "
+              "longer: 1.2 allows 20%; models/NAME/\nslow_down_limit of the configuration has "
+              "one for each");
+  line.option("--slow-downs", raw.slow_downs, "FROM",
+              "predicted (by the law of contention that ships, from the\ncounters of kernels in "
+              "the profiles), LAW.json (by another\none, of interference fit) or PAIRS.csv (as "
+              "corun_pairs.csv\nof measure)");
   line.option("--adaptor", raw.adaptors, "LIB[:NAME]",
               "A shared library with a model of your own, and its name\n(docs/guide/adaptor.md); "
               "without --profiles these alone");

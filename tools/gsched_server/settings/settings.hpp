@@ -8,11 +8,13 @@
 #include "common/cli/device_option.hpp"
 
 #include <gsched/core/time.hpp>
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/server/adaptor_library.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +22,9 @@
 #include <vector>
 
 namespace gsched_server {
+
+/// The largest limit of a model's slow-down.
+inline constexpr double most_slow_down = 1000;
 
 /// What one tenant gets.
 struct tenant_limits {
@@ -50,11 +55,13 @@ struct chosen_adaptor {
 /// A model to serve, with its profile, or with an adaptor.
 struct model_plan {
   std::string name;
-  gsched::profile profile; ///< with an adaptor: the bytes of inputs and outputs alone
+  gsched::profile profile;       ///< with an adaptor: the bytes of inputs and outputs alone
+  std::filesystem::path kernels; ///< the file of a profile of its kernels; empty: not known
   chosen_adaptor adaptor;
   std::uint32_t instances = 8; ///< of its requests run at once, on each device
   std::vector<tensor_spec> inputs, outputs;
   std::vector<std::uint32_t> devices; ///< that hold it, of settings::devices, rising
+  double slow_down_limit = gsched::corun_limit::none; ///< beside the others: 1.2 allows 20%
 
   bool operator==(const model_plan&) const = default;
 };
@@ -73,6 +80,10 @@ struct settings : changeable {
   std::vector<common::device_choice> devices; ///< one or more
   std::string policy = "srpt+deficit";
   std::uint32_t real_time_lanes = 1;
+  double slow_down_limit = gsched::corun_limit::none; ///< of models without one of their own
+  std::string slow_downs = "predicted";               ///< where they come from
+  /// Which models do not run side by side, on each device; none: all do.
+  std::vector<std::shared_ptr<const gsched::corun_rule>> apart;
   address grpc, http;
   std::optional<tls_files> tls; ///< at TCP addresses; read when the server starts
   address agent;                ///< of HAProxy's agent checks

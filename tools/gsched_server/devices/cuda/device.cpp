@@ -72,8 +72,8 @@ public:
   explicit cuda_device(const common::device_choice& which)
       : name_(which.device), gpu_(common::open_gpu(which).ordinal) {}
 
-  std::unique_ptr<gsched::server> open(const settings& how) override {
-    const gsched::server_options s = server_options_of(how);
+  std::unique_ptr<gsched::server> open(const settings& how, std::uint32_t number) override {
+    const gsched::server_options s = server_options_of(how, number);
     gsched::cuda::device_options o;
     o.gpu = gpu_;
     o.max_segments = s.dispatch.max_segments;
@@ -81,7 +81,7 @@ public:
     const auto longest = static_cast<std::uint64_t>(s.dispatch.most_quantum / s.dispatch.quantum);
     o.levels = std::clamp(static_cast<unsigned>(std::bit_width(longest)), 1U, 16U);
     o.whole = how.real_time_lanes > 0; // real-time requests run whole
-    return start_server([o] { return gsched::cuda::device(o); }, how);
+    return start_server([o] { return gsched::cuda::device(o); }, how, number);
   }
   std::unique_ptr<gsched::served_model> make_model(const model_plan& m,
                                                    queued_time& queued) override {
