@@ -2,6 +2,7 @@
 #include "gsched_server/settings/neighbour_rules.hpp"
 
 #include "common/cli/option_values.hpp"
+#include "common/input/model_slowdowns.hpp"
 #include "common/input/profile_catalogue.hpp"
 
 #include <gsched/job/profile.hpp>
@@ -34,7 +35,7 @@ gsched::corun_rule rule_for(const std::string& where, const common::slowdown_sou
 } // namespace
 
 std::vector<std::shared_ptr<const gsched::corun_rule>>
-neighbour_rules(const std::string& where, const common::slowdown_source& source,
+neighbour_rules(const std::string& where, const std::string& source,
                 std::span<const model_plan> models, std::span<const common::device_choice> devices,
                 std::span<const gsched::architecture_limits> sms) {
   const auto is_limited = [](const model_plan& m) {
@@ -46,6 +47,8 @@ neighbour_rules(const std::string& where, const common::slowdown_source& source,
       common::refuse(where,
                      "nothing to tell the slow-downs of " + common::in_quotes(m.name) + " from",
                      "a profile beside its adaptor, of its kernels");
+  const common::slowdown_source from =
+      common::to_slowdown_source(where, source, "predicted, LAW.json or PAIRS.csv");
   std::vector<std::shared_ptr<const gsched::corun_rule>> all;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     const auto same =
@@ -53,7 +56,7 @@ neighbour_rules(const std::string& where, const common::slowdown_source& source,
     const auto first = static_cast<std::size_t>(same - devices.begin());
     all.push_back(first < i ? all[first]
                             : std::make_shared<const gsched::corun_rule>(
-                                  rule_for(where, source, models, sms[i])));
+                                  rule_for(where, from, models, sms[i])));
   }
   return all;
 }

@@ -10,7 +10,6 @@
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
-#include "common/input/model_slowdowns.hpp"
 #include "common/input/profile_catalogue.hpp"
 #include "common/run/policy_options.hpp"
 
@@ -345,9 +344,7 @@ settings read(const raw_options& raw, const command_line& line) {
                             : line.is_given("--slow-down-limit") ? "--slow-down-limit"
                                                                  : file + ": /slow_down_limit";
   s.slow_downs = source_given ? raw.slow_downs : c.slow_downs.value_or(s.slow_downs);
-  s.apart =
-      neighbour_rules(where, common::to_slowdown_source(where, s.slow_downs, slowdown_sources),
-                      s.models, s.devices, sms);
+  s.apart = neighbour_rules(where, s.slow_downs, s.models, s.devices, sms);
   if (s.apart.empty() && (source_given || c.slow_downs))
     refuse(where, "given without a limit", "slow_down_limit beside it");
   if (plan && !plan->partitions().empty())
