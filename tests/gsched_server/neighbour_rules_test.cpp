@@ -23,6 +23,10 @@ namespace {
 const std::string models = R"("models": {"short": {"profile": "resnet50_b1"},
                                          "long": {"profile": "vgg16_b32"}})";
 
+/// By a file of measured pairs, which is soon read.
+const std::string measured =
+    "\"slow_downs\": \"" + std::string(GSCHED_SOURCE_DIR) + "/tools/data/corun_pairs.csv\", ";
+
 bool may_share(const settings& s, const std::string& one, const std::string& other) {
   const gsched::corun_rule& rule = *s.apart.at(0);
   const std::array both{rule.row_of(one), rule.row_of(other)};
@@ -51,11 +55,16 @@ double apart_total(const settings& how) {
 
 } // namespace
 
-TEST_CASE("neighbour rules: models with a limit are kept apart, by predicted slow-downs") {
+TEST_CASE("neighbour rules: slow-downs are predicted from the profiles") {
   const settings strict = settings_of("{\"slow_down_limit\": 1.5, " + models + "}");
   CHECK_FALSE(may_share(strict, "short", "long"));
   CHECK(may_share(strict, "short", "short"));
-  const settings loose = settings_of("{\"slow_down_limit\": 100, " + models + "}");
+}
+
+TEST_CASE("neighbour rules: models with a limit are kept apart") {
+  const settings strict = settings_of("{\"slow_down_limit\": 1.5, " + measured + models + "}");
+  CHECK_FALSE(may_share(strict, "short", "long"));
+  const settings loose = settings_of("{\"slow_down_limit\": 100, " + measured + models + "}");
   CHECK(may_share(loose, "short", "long"));
   CHECK(settings_of("{" + models + "}").apart.empty());
   CHECK(apart_total(strict) > 0);
@@ -64,38 +73,36 @@ TEST_CASE("neighbour rules: models with a limit are kept apart, by predicted slo
 }
 
 TEST_CASE("neighbour rules: a model can have a limit of its own") {
-  const std::string limited = R"({"models": {"short": {"profile": "resnet50_b1"},
-      "long": {"profile": "vgg16_b32", "slow_down_limit": 1.5}}})";
-  const settings s = settings_of(limited);
-  CHECK(may_share(s, "short", "long")); // it is the other one that is slowed
-  const settings all = settings_of("{\"slow_down_limit\": 1.5, \"models\": {\"short\": "
-                                   "{\"profile\": \"resnet50_b1\", \"slow_down_limit\": 100}, "
-                                   "\"long\": {\"profile\": \"vgg16_b32\"}}}");
-  CHECK(may_share(all, "short", "long"));
+  const auto limits = [](const std::string& all, const std::string& of_short,
+                         const std::string& of_long) {
+    return settings_of("{" + all + measured + R"("models": {"short": {"profile": "resnet50_b1")" +
+                       of_short + R"(}, "long": {"profile": "vgg16_b32")" + of_long + "}}}");
+  };
+  // It is the short one that is slowed.
+  CHECK(may_share(limits("", "", R"(, "slow_down_limit": 1.5)"), "short", "long"));
+  CHECK_FALSE(may_share(limits("", R"(, "slow_down_limit": 1.5)", ""), "short", "long"));
+  CHECK(may_share(limits(R"("slow_down_limit": 1.5, )", R"(, "slow_down_limit": 100)", ""), "short",
+                  "long"));
 }
 
 TEST_CASE("neighbour rules: devices of one name have one rule") {
-  const settings s =
-      settings_of(R"({"device": ["sim", "sim"], "slow_down_limit": 1.5, )" + models + "}");
+  const settings s = settings_of(R"({"device": ["sim", "sim"], "slow_down_limit": 1.5, )" +
+                                 measured + models + "}");
   REQUIRE(s.apart.size() == 2);
   CHECK(s.apart[0] == s.apart[1]);
 }
 
-TEST_CASE("neighbour rules: a file of measured pairs instead of a prediction") {
-  const std::string pairs = std::string(GSCHED_SOURCE_DIR) + "/tools/data/corun_pairs.csv";
-  const settings s =
-      settings_of("{\"slow_down_limit\": 1.5, \"slow_downs\": \"" + pairs + "\", " + models + "}");
-  CHECK_FALSE(may_share(s, "short", "long"));
-}
-
 TEST_CASE("neighbour rules: what a reload cannot change") {
-  const settings s = settings_of("{\"slow_down_limit\": 1.5, " + models + "}");
+  const std::string limit = "{\"slow_down_limit\": 1.5, " + measured;
+  const settings s = settings_of(limit + models + "}");
   CHECK(s.fixed_difference(s).empty());
   CHECK_FALSE(
-      s.fixed_difference(settings_of("{\"slow_down_limit\": 1.2, " + models + "}")).empty());
+      s.fixed_difference(settings_of("{\"slow_down_limit\": 1.2, " + measured + models + "}"))
+          .empty());
   CHECK_FALSE(s.fixed_difference(settings_of("{" + models + "}")).empty());
-  const std::string one = R"("models": {"short": {"profile": "resnet50_b1"}})";
-  CHECK_FALSE(s.fixed_difference(settings_of("{\"slow_down_limit\": 1.5, " + one + "}")).empty());
+  const std::string one = R"("models": {"short": {"profile": "resnet50_b1"},
+                                        "other": {"profile": "vgg16_b32"}})";
+  CHECK_FALSE(s.fixed_difference(settings_of(limit + one + "}")).empty());
   CHECK(settings_of("{" + models + "}").fixed_difference(settings_of("{" + one + "}")).empty());
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("random graphs are valid, and their text describes them") {
   std::map<kind, std::size_t> kinds;
   std::map<std::string, std::size_t> seen;
   std::size_t largest = 0;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     const graph g = drawn(seed);
     const auto wrong = flaw(g);
@@ -253,7 +253,7 @@ private:
 };
 
 TEST_CASE("the expected memory is that of a plain evaluation, buffer by buffer") {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < 80; ++seed) {
     CAPTURE(seed);
     random_shape how;
     how.most_nodes = 60;
@@ -414,7 +414,7 @@ TEST_CASE("text that is no graph is refused in one line with its position") {
 }
 
 TEST_CASE("shrunk graphs are valid") {
-  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     random_shape how;
     how.most_nodes = seed % 10 == 0 ? 400 : 60;
@@ -525,7 +525,7 @@ TEST_CASE("a failing case shrinks to the cause of its failure") {
     return false;
   };
   std::size_t tried = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
     torture_case c = random_case(seed, {300, 8, work_graph::all_features});
     if (!fails(c)) continue;
     ++tried;
