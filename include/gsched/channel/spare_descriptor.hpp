@@ -12,9 +12,9 @@
 
 namespace gsched::channel {
 
-/// A file descriptor that a listener holds for the time when its process has no other left: a
-/// connection then takes its place, and its client is told why it is refused. Otherwise that client
-/// would wait without an answer.
+/// A file descriptor that a listener keeps open until its process has no other left. It then gives
+/// this one to the next connection, and tells that client why it is refused. Without a spare one the
+/// client would wait, and get no answer.
 ///
 /// Listeners of one process accept one at a time, so none takes what another frees for a connection.
 /// Where other code takes it, accept() fails with EMFILE, and the client waits for the next call.
