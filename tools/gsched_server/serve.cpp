@@ -7,6 +7,7 @@
 #include "gsched_server/operations/agent.hpp"
 #include "gsched_server/operations/request_log.hpp"
 #include "gsched_server/requests/service.hpp"
+#include "gsched_server/settings/neighbour_rules.hpp"
 
 #include "common/cli/main.hpp"
 
@@ -88,6 +89,7 @@ void block_signals() {
 }
 
 int serve(settings s, int argc, const char* const* argv) {
+  s.apart = neighbour_rules(s);
   if (s.check) {
     say(nullptr,
         fmt::format("{} models, {} tenants: as they should be", s.models.size(), s.tenants.size()));

@@ -4,7 +4,6 @@
 #include "gsched_server/devices/serving_device.hpp"
 #include "gsched_server/network/tls.hpp"
 #include "gsched_server/settings/configuration.hpp"
-#include "gsched_server/settings/neighbour_rules.hpp"
 #include "gsched_server/settings/planned_placement.hpp"
 
 #include "common/cli/command_line.hpp"
@@ -339,14 +338,13 @@ settings read(const raw_options& raw, const command_line& line) {
       twice != s.models.end())
     refuse("--adaptor", "model " + in_quotes(twice->name) + " is a profile, too", "another name");
   const bool source_given = line.is_given("--slow-downs");
-  const std::string where = source_given                         ? "--slow-downs"
-                            : c.slow_downs                       ? file + ": /slow_downs"
-                            : line.is_given("--slow-down-limit") ? "--slow-down-limit"
-                                                                 : file + ": /slow_down_limit";
+  s.slow_downs_at = source_given                         ? "--slow-downs"
+                    : c.slow_downs                       ? file + ": /slow_downs"
+                    : line.is_given("--slow-down-limit") ? "--slow-down-limit"
+                                                         : file + ": /slow_down_limit";
   s.slow_downs = source_given ? raw.slow_downs : c.slow_downs.value_or(s.slow_downs);
-  s.apart = neighbour_rules(where, s.slow_downs, s.models, s.devices, sms);
-  if (s.apart.empty() && (source_given || c.slow_downs))
-    refuse(where, "given without a limit", "slow_down_limit beside it");
+  if (!s.limits_slow_downs() && (source_given || c.slow_downs))
+    refuse(s.slow_downs_at, "given without a limit", "slow_down_limit beside it");
   if (plan && !plan->partitions().empty())
     fmt::print(
         stderr,
@@ -358,7 +356,7 @@ settings read(const raw_options& raw, const command_line& line) {
 
 /// Whether both have the same rules, as far as they follow from the models.
 bool same_neighbours(const settings& one, const settings& other) {
-  if (one.apart.empty() && other.apart.empty()) return true;
+  if (!one.limits_slow_downs() && !other.limits_slow_downs()) return true;
   return std::ranges::equal(one.models, other.models, [](const model_plan& a, const model_plan& b) {
     return a.name == b.name && a.kernels == b.kernels && a.slow_down_limit == b.slow_down_limit;
   });
@@ -374,6 +372,11 @@ std::string settings::device_names() const {
   std::string all;
   for (const common::device_choice& each : devices) all += (all.empty() ? "" : ",") + each.device;
   return all;
+}
+
+bool settings::limits_slow_downs() const noexcept {
+  return std::ranges::any_of(
+      models, [](const model_plan& m) { return m.slow_down_limit < gsched::corun_limit::none; });
 }
 
 std::string settings::fixed_difference(const settings& other) const {

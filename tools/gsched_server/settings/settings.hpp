@@ -82,7 +82,8 @@ struct settings : changeable {
   std::uint32_t real_time_lanes = 1;
   double slow_down_limit = gsched::corun_limit::none; ///< of models without one of their own
   std::string slow_downs = "predicted";               ///< where they come from
-  /// Which models do not run side by side, on each device; none: all do.
+  std::string slow_downs_at; ///< the option, or the place in the configuration, that says so
+  /// Which models do not run side by side, on each device; none: all do. Of neighbour_rules().
   std::vector<std::shared_ptr<const gsched::corun_rule>> apart;
   address grpc, http;
   std::optional<tls_files> tls; ///< at TCP addresses; read when the server starts
@@ -101,6 +102,8 @@ struct settings : changeable {
   [[nodiscard]] std::string socket_of(std::uint32_t device) const;
   /// The names of the devices, between commas.
   [[nodiscard]] std::string device_names() const;
+  /// Whether a model has a limit.
+  [[nodiscard]] bool limits_slow_downs() const noexcept;
   /// The first of the settings in which another one differs, of those that need a new start; empty
   /// if none does.
   [[nodiscard]] std::string fixed_difference(const settings& other) const;
