@@ -124,6 +124,12 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
   CHECK(k.warps_active == 1);
   CHECK(k.l2 == doctest::Approx((0.5 * 12 - 0.5 * 2) / 10));
   CHECK(k.pipes.fp64 == doctest::Approx(0.01));
+  CHECK(k.waits.load_cycles == 1);
+  CHECK(k.waits.executing == doctest::Approx(0.02)); // of two counters
+  // A kernel without loads has no mean latency.
+  values[at("sm__average_inst_latency_pipe_lsu_mem_lg_cmd_read.ratio")] =
+      std::numeric_limits<double>::quiet_NaN();
+  CHECK(cuda::counters_of(values, beside, 10, "net_b1: operation 3").waits.load_cycles == 0);
 }
 
 } // namespace

@@ -65,6 +65,16 @@ inline constexpr std::array<counter_field<pipe_use>, 7> pipe_fields{
      {"xu", &pipe_use::xu, 1},
      {"lsu", &pipe_use::lsu, 1}}};
 
+inline constexpr double max_wait_cycles = 1e9;
+inline constexpr std::array<counter_field<warp_waits>, 7> wait_fields{
+    {{"memory", &warp_waits::memory, 1},
+     {"load_cycles", &warp_waits::load_cycles, max_wait_cycles},
+     {"shared_memory", &warp_waits::shared_memory, 1},
+     {"shared_cycles", &warp_waits::shared_cycles, max_wait_cycles},
+     {"instructions", &warp_waits::instructions, 1},
+     {"executing", &warp_waits::executing, 1},
+     {"blocked", &warp_waits::blocked, 1}}};
+
 /// Reads a profile from JSON text for parse_profile. Skips unknown keys without keeping them.
 class profile_reader : json_fields {
 public:
@@ -172,6 +182,8 @@ private:
     if (!node.contains("us")) fail({i, "counters/us"}, "is missing", "a time in microseconds");
     if (node.contains("pipes"))
       read_counters(node["pipes"], i, "counters/pipes", pipe_fields, c.pipes);
+    if (node.contains("waits"))
+      read_counters(node["waits"], i, "counters/waits", wait_fields, c.waits);
     return c;
   }
 
@@ -369,6 +381,11 @@ inline void put_counters(std::ostream& out, const kernel_counters& c) {
   if (c.pipes != pipe_use{}) {
     out << ",\"pipes\":";
     put_counters(out, c.pipes, pipe_fields, '{');
+    out << '}';
+  }
+  if (c.waits != warp_waits{}) {
+    out << ",\"waits\":";
+    put_counters(out, c.waits, wait_fields, '{');
     out << '}';
   }
   out << '}';

@@ -18,6 +18,24 @@ struct pipe_use {
   bool operator==(const pipe_use&) const noexcept = default;
 };
 
+/// What a kernel's warps do with their time, and how long their accesses take.
+///
+/// Source   smsp__warp_issue_stalled_*_per_warp_active (its names in parentheses) and
+///          sm__average_inst_latency_pipe_lsu_mem_*_cmd_read of the profiling tools.
+/// Units    parts of the time of resident warps, 0 to 1, and cycles of an SM.
+struct warp_waits {
+  double memory = 0;        ///< wait for global or local memory (long_scoreboard)
+  double load_cycles = 0;   ///< mean latency of a load from there; 0: not known, or there are none
+  double shared_memory = 0; ///< wait for shared memory (short_scoreboard)
+  double shared_cycles = 0; ///< mean latency of a load from there
+  double instructions = 0;  ///< wait for code or its constants (no_instruction, imc_miss)
+  double executing = 0;     ///< issue an instruction, or wait its fixed time (selected, wait)
+  /// part of an active SM's cycles in which L1 cannot pass on a request
+  /// (l1tex__m_l1tex2xbar_req_cycles_stalled)
+  double blocked = 0;
+  bool operator==(const warp_waits&) const noexcept = default;
+};
+
 /// Hardware counters of one kernel that ran alone.
 ///
 /// Source   the resources of Elvinger et al., SoCC 2025, section 2.2, doi:10.1145/3772052.3772270.
@@ -38,6 +56,7 @@ struct kernel_counters {
   double l2_bytes = 0;          ///< that pass through L2, in total
   double dram_bytes = 0;        ///< that DRAM reads and writes, in total
   double working_set_bytes = 0; ///< distinct bytes that it touches again and again; 0: not known
+  warp_waits waits{};
   bool operator==(const kernel_counters&) const noexcept = default;
 };
 

@@ -21,13 +21,19 @@ enum class counted_over : std::uint8_t {
   sum      ///< not an average
 };
 
-/// A counter, and the field that its value becomes.
+/// A counter, and the field that it adds to.
 struct reading {
   counter_name counter;
   double scale; ///< to the unit of the field
   counted_over over;
-  double kernel_counters::*field = nullptr; ///< null: one of the pipes
+  double kernel_counters::*field = nullptr; ///< null: one of the pipes or of the waits
   double pipe_use::*pipe = nullptr;
+  double warp_waits::*wait = nullptr;
+
+  [[nodiscard]] double& of(kernel_counters& c) const noexcept {
+    if (field != nullptr) return c.*field;
+    return pipe != nullptr ? c.pipes.*pipe : c.waits.*wait;
+  }
 };
 
 constexpr double percent = 0.01; ///< to a part of peak
@@ -36,11 +42,15 @@ constexpr std::size_t range_us = 0;
 const std::vector<reading>& readings() {
   using k = kernel_counters;
   using p = pipe_use;
+  using w = warp_waits;
   using enum counted_over;
   const auto use = [](const char* name, double p::*pipe, const char* otherwise = nullptr) {
     counter_name c{{name}, true};
     if (otherwise != nullptr) c.names.push_back(otherwise);
     return reading{std::move(c), percent, active, nullptr, pipe};
+  };
+  const auto wait = [](const char* name, double w::*field, double scale = percent) {
+    return reading{{{name}, true}, scale, active, nullptr, nullptr, field};
   };
   static const std::vector<reading> all{
       {{{"gpu__time_duration.sum"}}, 1e-3, sum, &k::us},
@@ -67,6 +77,15 @@ const std::vector<reading>& readings() {
           "sm__inst_executed_pipe_tensor.avg.pct_of_peak_sustained_active"),
       use("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", &p::xu),
       use("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active", &p::lsu),
+      wait("smsp__warp_issue_stalled_long_scoreboard_per_warp_active.pct", &w::memory),
+      wait("sm__average_inst_latency_pipe_lsu_mem_lg_cmd_read.ratio", &w::load_cycles, 1),
+      wait("smsp__warp_issue_stalled_short_scoreboard_per_warp_active.pct", &w::shared_memory),
+      wait("sm__average_inst_latency_pipe_lsu_mem_shared_cmd_read.ratio", &w::shared_cycles, 1),
+      wait("smsp__warp_issue_stalled_no_instruction_per_warp_active.pct", &w::instructions),
+      wait("smsp__warp_issue_stalled_imc_miss_per_warp_active.pct", &w::instructions),
+      wait("smsp__warp_issue_stalled_selected_per_warp_active.pct", &w::executing),
+      wait("smsp__warp_issue_stalled_wait_per_warp_active.pct", &w::executing),
+      wait("l1tex__m_l1tex2xbar_req_cycles_stalled.avg.pct_of_peak_sustained_active", &w::blocked),
   };
   return all;
 }
@@ -84,6 +103,7 @@ kernel_counters counters_of(const std::vector<double>& range, const std::vector<
   kernel_counters made;
   for (std::size_t i = 0; i < range.size(); ++i) {
     const reading& r = readings()[i];
+    if (r.wait != nullptr && !std::isfinite(range[i])) continue; // a mean over no access
     if (!std::isfinite(range[i]) || range[i] < 0)
       throw error(errc::device_failed, where + ": " + r.counter.names.front() + " is " +
                                            std::to_string(range[i]) + ", expected 0 or more");
@@ -92,9 +112,10 @@ kernel_counters counters_of(const std::vector<double>& range, const std::vector<
     if (r.over == counted_over::sum) value = std::max(0.0, value - beside);
     if (r.over == counted_over::elapsed)
       value = std::max(0.0, (value * range[range_us] - beside * empty[range_us]) * 1e-3 / us);
-    if (r.scale == percent) value = std::min(value, 1.0); // passes differ: 100.3% was seen
-    if (r.field == &kernel_counters::ipc) value = std::min(value, 4.0);
-    (r.field != nullptr ? made.*r.field : made.pipes.*r.pipe) = value;
+    double& into = r.of(made);
+    into += value;
+    if (r.scale == percent) into = std::min(into, 1.0); // passes differ: 100.3% was seen
+    if (r.field == &kernel_counters::ipc) into = std::min(into, 4.0);
   }
   if (!(made.ipc > 0))
     throw error(errc::device_failed, where + ": the profiler saw no instruction, expected some; is "

@@ -10,7 +10,7 @@
 
 namespace gsched::cuda {
 
-/// The hardware counters that become kernel_counters. Those of pipes are optional.
+/// The hardware counters that become kernel_counters. Those of pipes and waits are optional.
 [[nodiscard]] std::vector<counter_name> counters_of_kernels();
 
 /// The counters of a kernel that takes `us` alone, from those of its range and of an empty range, in
