@@ -377,6 +377,22 @@ TEST_CASE("an endless kernel is there first and stays") {
   CHECK(beside({&full, &everything}, no_contention(), only_placing, window)[0] > 1);
 }
 
+TEST_CASE("the SMs that stand for all hold an endless kernel's blocks as whole ones") {
+  const auto stand_for = [](double endless_blocks) {
+    detail::region r;
+    r.sms = 132;
+    r.shared = true;
+    r.stand_in(endless_blocks);
+    return r.count;
+  };
+  CHECK(stand_for(0) == 33);
+  CHECK(stand_for(16) == 33);
+  CHECK(stand_for(66) == 44); // 22 of them with a block
+  CHECK(stand_for(33) == 44);
+  CHECK(stand_for(22) == 66);
+  CHECK(stand_for(17) == 33); // no number of SMs together divides it
+}
+
 TEST_CASE("the traffic of an endless kernel is steady") {
   kernel_chain reads = chain({kernel(100, 1, 4)}), copies = chain({kernel(1000, 1, 4)});
   reads.kernels[0].takes.of(resource::l2) = 0.01;

@@ -42,6 +42,17 @@ struct any_kernels {
   double operator()(double least, double most) {
     return std::uniform_real_distribution(least, most)(random);
   }
+  warp_waits waits() {
+    warp_waits w;
+    w.memory = (*this)(0, 0.5);
+    w.load_cycles = random() % 3 == 0 ? 0 : (*this)(30, 2000);
+    w.shared_memory = (*this)(0, 0.2);
+    w.shared_cycles = random() % 3 == 0 ? 0 : (*this)(20, 300);
+    w.instructions = (*this)(0, 0.1);
+    w.executing = (*this)(0, 0.2);
+    w.blocked = (*this)(0, 1);
+    return w;
+  }
   std::vector<running> some(std::size_t n) {
     std::vector<running> all(n);
     for (running& k : all) {
@@ -51,6 +62,8 @@ struct any_kernels {
       k.takes.conflict = random() % 2 == 0 ? 1 : (*this)(1, 32);
       k.takes.low_clock = random() % 3 == 0;
       k.takes.steady = random() % 3 == 0;
+      if (random() % 2 == 0) k.takes.waits = waits();
+      k.takes.queue_cycles = random() % 2 == 0 ? (*this)(0, 4000) : 0;
       k.warps = (*this)(1, 64);
     }
     return all;
@@ -99,7 +112,10 @@ TEST_CASE("contention: never less for more demand of its own, unless others then
     const bool shares = i % 2 == 0;
     const double before = slowdown(law, all, 1, shares);
     // On crowded SMs, a kernel that waits for DRAM is the one that loses less.
-    double& use = all[1].takes.use[any.random() % (shares ? resources - 1 : resources)];
+    const std::size_t r = any.random() % (shares ? resources - 1 : resources);
+    CAPTURE(resource_names[r]);
+    double& use = all[1].takes.use[r];
+    CAPTURE(use);
     use = std::min(1.0, use + any(0, 0.3));
     REQUIRE(slowdown(law, all, 1, shares) >= before * (1 - 1e-12));
   }
@@ -339,6 +355,107 @@ TEST_CASE("contention: warps of an endless kernel matter as far as its accesses 
   CHECK(queued(0.7, 66 * 32) > queued(0.44, 33 * 32));
   CHECK(queued(0.85, 132 * 32) > 0.9);
   CHECK(queued(0, 132 * 32) == 1);
+}
+
+TEST_CASE(
+    "contention: accesses wait behind those of an endless kernel, and others' with bursts do not") {
+  const contention_law law;
+  demand copy = with(resource::l2, 0.01);
+  copy.steady = true;
+  copy.waits.memory = 0.95;
+  copy.waits.load_cycles = 1200;
+  copy.queue_cycles = queue_behind(copy.waits, 1);
+  CHECK(copy.queue_cycles == doctest::Approx(1200 - 290));
+  demand own = with(resource::l2, 0.01);
+  own.waits.memory = 0.5;
+  own.waits.load_cycles = 300;
+  const auto slow = [&](const demand& d) { return slowdown(law, {{copy, 32}, {d, 8}}, 1); };
+  const auto of_older = [&](const demand& d) { return slowdown(law, {{d, 8}, {copy, 32}}, 0); };
+  CHECK(slow(own) == doctest::Approx(1 + 0.5 * 1.2 * 910 / 300).epsilon(0.01));
+  CHECK(of_older(own) == doctest::Approx(1 + 0.5 * 0.8 * 910 / 300).epsilon(0.01));
+  // What waits less, or for longer accesses, loses less.
+  demand slower = own;
+  slower.waits.load_cycles = 3000;
+  CHECK(slow(slower) == doctest::Approx(1 + 0.5 * 1.2 * 910 / 3000).epsilon(0.02));
+  CHECK(slow(with(resource::fp64, 0.2)) == doctest::Approx(1));
+  // Code comes from L2 too.
+  demand fetches = with(resource::issue, 0.1);
+  fetches.waits.instructions = 0.2;
+  CHECK(slow(fetches) == doctest::Approx(1 + 0.2 * 1.2 * 910 / 300).epsilon(0.01));
+  // A kernel with bursts, or of which nothing is known, counts by its warps.
+  for (const bool known : {true, false}) {
+    demand other = copy;
+    other.steady = !known;
+    if (!known) other.waits = {};
+    demand as_unknown = own;
+    as_unknown.waits = {};
+    CHECK(slowdown(law, {{other, 32}, {own, 8}}, 1) ==
+          doctest::Approx(slowdown(law, {{other, 32}, {as_unknown, 8}}, 1)));
+  }
+}
+
+TEST_CASE("contention: loads that take no longer than on an idle device make none wait") {
+  warp_waits w;
+  w.memory = 1;
+  w.load_cycles = 290;
+  CHECK(queue_behind(w, 1) == 0);
+  w.load_cycles = 900;
+  CHECK(queue_behind(w, 0) == 0);   // misses
+  CHECK(queue_behind(w, 1) == 610); // hits
+  w.memory = 0.17;                  // seldom
+  CHECK(queue_behind(w, 1) == doctest::Approx(0.2 * 610));
+  CHECK(queue_behind(warp_waits{}, 1) == 0);
+}
+
+TEST_CASE("contention: accesses to shared memory wait for stores that L1 cannot pass on") {
+  const contention_law law;
+  demand stores = with(resource::l2, 0.01);
+  stores.steady = true;
+  stores.waits.blocked = 0.5;
+  demand own = with(resource::shared_memory, 0.1);
+  own.waits.shared_memory = 0.8;
+  own.waits.shared_cycles = 30;
+  const double slow = slowdown(law, {{stores, 32}, {own, 4}}, 1);
+  CHECK(slow == doctest::Approx(1 + 0.8 * 0.6 * 340 / 30).epsilon(0.01));
+  stores.waits.blocked = 0;
+  stores.waits.memory = 0.9;
+  CHECK(slowdown(law, {{stores, 32}, {own, 4}}, 1) == doctest::Approx(1));
+}
+
+TEST_CASE("contention: a kernel that issues waits for slots of an endless one with many warps") {
+  const contention_law law;
+  demand chain = with(resource::fp64, 0.1);
+  chain.of(resource::issue) = 0.2;
+  chain.waits.executing = 1;
+  demand other = with(resource::issue, 0.4);
+  other.steady = true;
+  other.waits.executing = 0.2;
+  const auto slow = [&](double warps) { return slowdown(law, {{other, warps}, {chain, 4}}, 1); };
+  CHECK(slow(32) == doctest::Approx(1 / (1 - 0.4)).epsilon(0.01)); // what is left to it
+  CHECK(slow(4) == doctest::Approx(1).epsilon(0.01));              // one warp fits in between
+  CHECK(slowdown(law, {{chain, 4}, {other, 32}}, 0) < 1.3);        // an older one waits less
+  demand busy = with(resource::issue, 0.9);
+  busy.waits.executing = 1;
+  CHECK(slowdown(law, {{other, 32}, {busy, 4}}, 1) < 1.2); // it keeps the slots
+}
+
+TEST_CASE(
+    "contention: beside a warp that keeps the issue slots, a single warp has the pauses alone") {
+  const contention_law law;
+  const demand keeps = with(resource::issue, 0.93);
+  const auto slow = [&](double use, double l2, bool known = true) {
+    demand own = with(resource::issue, use);
+    own.of(resource::l2) = l2;
+    if (known) own.waits.executing = 0.9;
+    return slowdown(law, {{keeps, 4}, {own, 4}}, 1);
+  };
+  // It has pauses for 9% of the time, and issues in them as alone, and once as each begins.
+  const double pauses = 1 - 0.977 * 0.93;
+  CHECK(slow(0.5, 0) == doctest::Approx(0.5 / (pauses * (0.5 + 0.1))).epsilon(0.1));
+  CHECK(slow(0.2, 0) == doctest::Approx(0.2 / (pauses * (0.2 + 0.1))).epsilon(0.1));
+  // With bursts after its waits for memory it can use all of a pause, as one of unknown waits.
+  CHECK(slow(0.5, 0.5) < 0.7 * slow(0.5, 0));
+  CHECK(slow(0.5, 0, false) == doctest::Approx(0.5 / pauses).epsilon(0.02));
 }
 
 TEST_CASE("contention: which kernel is older matters on full SMs alone") {

@@ -43,6 +43,9 @@ struct surroundings {
   std::array<double, resources_on_sm> older{};      ///< of those that started before it
   std::array<double, resources_on_sm> greatest{};   ///< the largest of these
   double warps = 0;        ///< of kernels whose accesses wait, beside its blocks on each of its SMs
+  double queue = 0;        ///< cycles for which accesses to memory wait behind endless kernels
+  double blocked = 0;      ///< part of the time in which none to shared memory starts beside these
+  double slots = 0;        ///< issue slots that these take, if each has several warps a scheduler
   double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
@@ -65,7 +68,10 @@ struct surroundings {
         older[r] += taken;
         greatest[r] = std::max(greatest[r], taken);
       }
-      warps += touches_memory(d) * d.queued * resident_warps * near;
+      if (d.steady && d.waits != warp_waits{})
+        add_waits(d, near, resident_warps, is_older);
+      else
+        warps += touches_memory(d) * d.queued * resident_warps * near;
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
@@ -78,6 +84,21 @@ struct surroundings {
       sets_known &= d.working_set > 0;
       hits += d.kept * d.of(resource::l2) * far;
     }
+  }
+
+private:
+  /// Of an endless kernel that takes the same all the time, what others wait for is known.
+  void add_waits(const demand& d, double near, double resident_warps, bool is_older) noexcept {
+    constexpr double first = 0.2;              // how much less the older kernel waits
+    constexpr double older_slots = 0.45;       // the same at issue slots
+    constexpr double schedulers = 4, some = 3; // warps of a scheduler that issue at random
+    constexpr double most_slots = 0.9;
+    const double turn = (is_older ? 1 + first : 1 - first) * near;
+    queue += d.queue_cycles * turn;
+    blocked = std::min(1.0, blocked + d.waits.blocked * turn);
+    const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);
+    const double taken = d.of(resource::issue) * at_random * (is_older ? 1 : older_slots) * near;
+    slots = std::min(most_slots, slots + taken);
   }
 };
 
@@ -230,6 +251,7 @@ struct contention_law {
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
+    if (s.queue > 0 || s.blocked > 0 || s.slots > 0) sum += to_8th(1 + waiting(own.takes, s)) - 1;
     for (const double more : on_sms(own, s)) sum += more;
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
@@ -272,6 +294,21 @@ private:
   [[nodiscard]] static double touched(double use) noexcept {
     constexpr double little = 0.002;
     return use / (use + little);
+  }
+
+  /// What its warps wait beside endless kernels, over its time alone. Each access to memory, and each
+  /// fetch of code, waits behind theirs, one to shared memory while L1 cannot pass on their stores;
+  /// and what the kernel issues waits for a free slot, unless it takes nearly all of them.
+  [[nodiscard]] double waiting(const demand& own, const surroundings& s) const noexcept {
+    constexpr double fetch_cycles = 300; // of code from L2, alone
+    constexpr double blocked_cycles =
+        340; // of shared memory, beside stores that are always blocked
+    const warp_waits& w = own.waits;
+    double more = w.instructions * s.queue / fetch_cycles;
+    if (w.load_cycles > 0) more += w.memory * s.queue / w.load_cycles;
+    if (w.shared_cycles > 0) more += w.shared_memory * s.blocked * blocked_cycles / w.shared_cycles;
+    const double gives_way = 1 - older * goes_first(own.of(resource::issue));
+    return more + w.executing * gives_way * s.slots / (1 - s.slots);
   }
 
   /// Whether an SM serves accesses to this resource in turns, older and younger kernels alike.
@@ -340,6 +377,19 @@ private:
   }
   static constexpr double least = 0.005; ///< of its demand, that any kernel still gets
 
+  /// The part of the pauses of a warp that keeps a resource that a kernel can use: all of them with
+  /// bursts of instructions, as after a wait for memory or code, if it has a warp on each scheduler.
+  /// Else no more than alone, and an instruction of each warp that is ready as the pause begins. All
+  /// where its waits are not known.
+  [[nodiscard]] static double in_pauses(const kernel& own, double use) noexcept {
+    constexpr double pause = 10; // instructions, until the warp goes on
+    const warp_waits& w = own.takes.waits;
+    if (w == warp_waits{}) return 1;
+    const double warps = (own.warps - warps_to_fill) / 4; // of a scheduler
+    const double bursts = std::max(w.instructions, own.takes.steady ? 0 : own.on_l2);
+    return bursts * std::min(1.0, warps) + (1 - bursts) * std::min(1.0, use + warps / pause);
+  }
+
   /// The part that a kernel gets of the issue slots or of a pipeline if all ask for more than there
   /// is.
   [[nodiscard]] double share_of_full(const kernel& own, const surroundings& s,
@@ -351,7 +401,8 @@ private:
     const double fair = use / all;
     const bool is_first = use > s.most[r];
     const double decided = std::min(1.0, std::abs(use - s.most[r]) / clear);
-    const double left = (1 - older * s.most[r]) * use / (all - s.most[r]); // the others share it
+    const double used = 1 - older + older * in_pauses(own, use);
+    const double left = (1 - older * s.most[r]) * used * use / (all - s.most[r]); // others share it
     const double part = decided * goes_first(std::max(use, s.most[r]));
     const double in_order =
         is_first ? std::max(fair, older * std::min(1.0, use)) : std::min(fair, std::max(0.0, left));

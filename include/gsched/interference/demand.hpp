@@ -42,12 +42,14 @@ inline constexpr std::array<std::string_view, resources> resource_names{
 /// Units    use: parts of a resource's capacity, 0 to 1; of an SM with its blocks, or of the device.
 struct demand {
   std::array<double, resources> use{};
-  double kept = 0;        ///< part of its L2 traffic that hits: 0 to 1
-  double working_set = 0; ///< bytes that it touches again and again; 0: not known
-  double conflict = 1;    ///< wavefronts of one access to shared memory
-  bool low_clock = false; ///< its tensor cores lower the SM clock of the whole device
-  bool steady = false;    ///< it has no bursts: an endless probe, or an estimate
-  double queued = 1;      ///< how far its accesses wait in queues: 0 to 1, of an endless probe
+  double kept = 0;         ///< part of its L2 traffic that hits: 0 to 1
+  double working_set = 0;  ///< bytes that it touches again and again; 0: not known
+  double conflict = 1;     ///< wavefronts of one access to shared memory
+  bool low_clock = false;  ///< its tensor cores lower the SM clock of the whole device
+  bool steady = false;     ///< it has no bursts: an endless probe, or an estimate
+  double queued = 1;       ///< how far its accesses wait in queues: 0 to 1, of an endless probe
+  warp_waits waits{};      ///< of its warps, where they are known
+  double queue_cycles = 0; ///< for which accesses wait that queue behind its own: see queue_behind
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
@@ -64,6 +66,18 @@ struct demand {
 /// not known. Of kernels that are too short for either, the measurements scatter.
 [[nodiscard]] inline double profiled_over(double profiled_us, double alone_us) noexcept {
   return profiled_us > 0 && alone_us > 0 ? std::clamp(profiled_us / alone_us, 0.5, 1.5) : 1;
+}
+
+/// How long an access waits that queues behind the loads of a kernel, in cycles: as long as these
+/// take more than on an idle device, while any of them are under way.
+///
+/// Source   an H100: 290 cycles for hits in L2, 640 for copies of 4 GiB by one block, of whose
+///          accesses half are hits.
+[[nodiscard]] inline double queue_behind(const warp_waits& w, double kept) noexcept {
+  constexpr double hit = 290, miss = 990; // cycles on an idle device
+  constexpr double always = 0.85;         // part of the warps' time from which some always wait
+  const double idle = hit * kept + miss * (1 - kept);
+  return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
 }
 
 /// The demand of a kernel with counters. `faster` is its time under the profiler over its time
@@ -89,6 +103,8 @@ struct demand {
   d.kept = std::clamp(d.kept, 0.0, 1.0);
   d.working_set = c.working_set_bytes;
   d.low_clock = tensor > some_tensor_use;
+  d.waits = c.waits;
+  d.queue_cycles = queue_behind(c.waits, d.kept);
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
   return d;
 }

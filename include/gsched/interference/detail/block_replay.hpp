@@ -42,8 +42,9 @@ public:
       const bool shared = as_if_shared || std::count_if(graphs.begin(), graphs.end(), same) > 1;
       regions_.push_back({g.chain->sms, 0, 1, shared});
     }
-    for (region& r : regions_) {
-      r.stand_in();
+    for (std::size_t i = 0; i < regions_.size(); ++i) {
+      region& r = regions_[i];
+      r.stand_in(endless_blocks(graphs, i));
       r.first = sms_.size();
       sms_.resize(r.first + r.count);
     }
@@ -119,6 +120,14 @@ private:
     [[nodiscard]] bool copies() const noexcept { return !(shape.blocks > 0); }
     [[nodiscard]] bool has_ended() const noexcept { return !(unplaced > 0) && !(resident > 0); }
   };
+
+  /// Of the first endless kernel of a region; 0 if there is none.
+  [[nodiscard]] double endless_blocks(std::span<const corunner> graphs, std::size_t in) const {
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+      if (graphs_[i].region == in && graphs[i].chain->endless)
+        return graphs[i].chain->kernels.front().blocks;
+    return 0;
+  }
 
   void add_lanes(std::size_t number, bool alone) {
     constexpr std::size_t most = 6;
@@ -434,6 +443,7 @@ private:
     const double more = here > 0 ? active / l.shape.block_time(here, l.resident) : 0;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
       d.use[r] = std::min(std::max(contention_law::full_from, d.use[r]), d.use[r] * more);
+    d.queue_cycles *= active;
     d.of(resource::l2) = l.l2;
     d.of(resource::dram) = l.dram;
     d.steady = l.chain->endless;

@@ -19,9 +19,16 @@ struct region {
   std::size_t count = 1;
   bool shared = false; ///< by several graphs; if not, one SM stands for all
 
-  /// Four SMs count as one, but there are sixteen if there are so many.
-  void stand_in() noexcept {
-    constexpr double together = 4, least = 16;
+  /// Four SMs count as one, but there are sixteen if there are so many; three or two if that leaves
+  /// the blocks of an endless kernel whole, which stay where they are.
+  void stand_in(double endless_blocks) noexcept {
+    constexpr double least = 16;
+    double together = 4;
+    for (const double n : {4.0, 3.0, 2.0})
+      if (std::fmod(endless_blocks, n) == 0 && std::fmod(std::round(sms), n) == 0) {
+        together = n;
+        break;
+      }
     const double few = std::max(std::round(sms / together), std::min(std::round(sms), least));
     count = shared ? static_cast<std::size_t>(std::max(1.0, few)) : 1;
   }
