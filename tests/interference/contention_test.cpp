@@ -377,11 +377,14 @@ TEST_CASE(
   demand slower = own;
   slower.waits.load_cycles = 3000;
   CHECK(slow(slower) == doctest::Approx(1 + 0.5 * 1.2 * 910 / 3000).epsilon(0.02));
+  demand of_l1 = own; // most of its loads hit in L1
+  of_l1.waits.load_cycles = 40;
+  CHECK(slow(of_l1) == doctest::Approx(1 + 0.5 * 1.2 * 910 / 290).epsilon(0.01));
   CHECK(slow(with(resource::fp64, 0.2)) == doctest::Approx(1));
   // Code comes from L2 too.
   demand fetches = with(resource::issue, 0.1);
   fetches.waits.instructions = 0.2;
-  CHECK(slow(fetches) == doctest::Approx(1 + 0.2 * 1.2 * 910 / 300).epsilon(0.01));
+  CHECK(slow(fetches) == doctest::Approx(1 + 0.2 * 1.2 * 910 / 290).epsilon(0.01));
   // A kernel with bursts, or of which nothing is known, counts by its warps.
   for (const bool known : {true, false}) {
     demand other = copy;

@@ -296,16 +296,16 @@ private:
     return use / (use + little);
   }
 
-  /// What its warps wait beside endless kernels, over its time alone. Each access to memory, and each
+  /// What its warps wait beside endless kernels, over its time alone. Each access to L2, and each
   /// fetch of code, waits behind theirs, one to shared memory while L1 cannot pass on their stores;
   /// and what the kernel issues waits for a free slot, unless it takes nearly all of them.
   [[nodiscard]] double waiting(const demand& own, const surroundings& s) const noexcept {
-    constexpr double fetch_cycles = 300; // of code from L2, alone
     constexpr double blocked_cycles =
         340; // of shared memory, beside stores that are always blocked
     const warp_waits& w = own.waits;
-    double more = w.instructions * s.queue / fetch_cycles;
-    if (w.load_cycles > 0) more += w.memory * s.queue / w.load_cycles;
+    double more = w.instructions * s.queue / l2_hit_cycles;
+    // In the mean latency are hits of L1, which do not wait.
+    if (w.load_cycles > 0) more += w.memory * s.queue / std::max(l2_hit_cycles, w.load_cycles);
     if (w.shared_cycles > 0) more += w.shared_memory * s.blocked * blocked_cycles / w.shared_cycles;
     const double gives_way = 1 - older * goes_first(own.of(resource::issue));
     return more + w.executing * gives_way * s.slots / (1 - s.slots);

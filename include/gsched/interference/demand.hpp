@@ -68,15 +68,18 @@ struct demand {
   return profiled_us > 0 && alone_us > 0 ? std::clamp(profiled_us / alone_us, 0.5, 1.5) : 1;
 }
 
+/// Of a load that hits in L2, on an idle device: of an H100 and an H200.
+inline constexpr double l2_hit_cycles = 290;
+
 /// How long an access waits that queues behind the loads of a kernel, in cycles: as long as these
 /// take more than on an idle device, while any of them are under way.
 ///
-/// Source   an H100: 290 cycles for hits in L2, 640 for copies of 4 GiB by one block, of whose
-///          accesses half are hits.
+/// Source   an H100: 640 cycles for loads of copies of 4 GiB that use little of it, of whose accesses
+///          half are hits.
 [[nodiscard]] inline double queue_behind(const warp_waits& w, double kept) noexcept {
-  constexpr double hit = 290, miss = 990; // cycles on an idle device
-  constexpr double always = 0.85;         // part of the warps' time from which some always wait
-  const double idle = hit * kept + miss * (1 - kept);
+  constexpr double miss_cycles = 990;
+  constexpr double always = 0.85; // part of the warps' time from which some always wait
+  const double idle = l2_hit_cycles * kept + miss_cycles * (1 - kept);
   return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
 }
 
