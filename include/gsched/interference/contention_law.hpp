@@ -115,7 +115,9 @@ private:
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
 /// proportion to its square. Each neighbour has bursts of its own, so the squares of several
 /// neighbours add up; the traffic of an endless probe has none, and the mean of its square is
-/// smaller; its warps matter to those beside them only as far as its accesses wait in queues.
+/// smaller. Accesses of kernels on its SMs wait behind its own, for as long as these take more than
+/// on an idle device, and what they issue waits for slots that its warps take; where its waits are
+/// not known, its warps matter as far as its accesses wait in queues.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
 /// traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
@@ -125,7 +127,8 @@ private:
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
 ///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
 ///          counts, and when its accesses wait, on networks beside copies, and the wavefronts under
-///          way on five networks beside bank conflicts; the others are from
+///          way on five networks beside bank conflicts; what is made of waits, and pauses of a warp that
+///          keeps the issue slots, on probes beside one another on one H100; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
