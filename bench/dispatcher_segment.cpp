@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <deque>
+#include <memory>
 #include <new>
 #include <string>
 #include <vector>
@@ -65,9 +66,8 @@ corun_rule rule_of(rule_kind kind) {
 template <policy P, rule_kind Kind = rule_kind::none>
 void segments(benchmark::State& state) {
   const auto jobs = static_cast<std::size_t>(state.range(0));
-  const corun_rule rule = rule_of(Kind);
   dispatch_options o;
-  if (Kind != rule_kind::none) o.corun.rule = &rule;
+  if (Kind != rule_kind::none) o.corun.rule = std::make_shared<const corun_rule>(rule_of(Kind));
   o.lanes = 4;
   o.reserved_jobs = jobs;
   o.reserved_entries = 4 * jobs;

@@ -339,20 +339,20 @@ TEST_CASE("settings: slow-downs are a rule for the models that they name") {
   o.slow_down_limit = 1.2;
   o.apart_wait_us = 500;
   const abi::settings s = abi::settings_of(o);
-  REQUIRE(s.dispatch.corun.rule == s.apart.get());
+  REQUIRE(s.dispatch.corun.rule != nullptr);
   CHECK(s.dispatch.corun.most_wait == from_us(500));
   const auto allowed = [](const corun_rule& r, const char* x, const char* y) {
     return r.allows(std::array{r.row_of(x), r.row_of(y)});
   };
-  CHECK_FALSE(allowed(*s.apart, "a", "b"));
-  CHECK(allowed(*s.apart, "b", "c"));
-  CHECK(allowed(*s.apart, "a", "c"));
-  CHECK(allowed(*s.apart, "b", "another"));
+  CHECK_FALSE(allowed(*s.dispatch.corun.rule, "a", "b"));
+  CHECK(allowed(*s.dispatch.corun.rule, "b", "c"));
+  CHECK(allowed(*s.dispatch.corun.rule, "a", "c"));
+  CHECK(allowed(*s.dispatch.corun.rule, "b", "another"));
   o.unknown_apart = 1;
   const abi::settings cautious = abi::settings_of(o);
-  CHECK_FALSE(allowed(*cautious.apart, "a", "c"));
-  CHECK_FALSE(allowed(*cautious.apart, "b", "another"));
-  CHECK(allowed(*cautious.apart, "a", "a"));
+  CHECK_FALSE(allowed(*cautious.dispatch.corun.rule, "a", "c"));
+  CHECK_FALSE(allowed(*cautious.dispatch.corun.rule, "b", "another"));
+  CHECK(allowed(*cautious.dispatch.corun.rule, "a", "a"));
 
   const auto refused = [](const gsched_server_options& wrong, const char* name) {
     std::string line;

@@ -17,8 +17,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -32,7 +32,7 @@ namespace {
 /// The models of the jobs in flight, kept from the listener's events alone, and whether the rule
 /// allowed each segment beside them.
 struct corun_watch : recording_listener {
-  const corun_rule* rule = nullptr;
+  std::shared_ptr<const corun_rule> rule{};
   std::map<job_id, corun_rule::row> row_of{}; ///< by job; set before it is submitted
   std::map<segment_id, job_id> flights{};
   std::vector<job_id> began{}; ///< in the order of the first segments
@@ -64,18 +64,19 @@ struct corun_watch : recording_listener {
   }
 };
 
-const corun_rule* rule_of(std::vector<corun_limit> models, std::vector<corun_slowdown> pairs,
-                          unknown_pairs unknown = unknown_pairs::allowed) {
-  static std::deque<corun_rule> all; // each outlives its dispatcher
-  return &all.emplace_back(models, pairs, unknown);
+using kept_rule = std::shared_ptr<const corun_rule>;
+
+kept_rule rule_of(std::vector<corun_limit> models, std::vector<corun_slowdown> pairs,
+                  unknown_pairs unknown = unknown_pairs::allowed) {
+  return std::make_shared<const corun_rule>(models, pairs, unknown);
 }
 /// a and b are kept apart, c runs beside both.
-const corun_rule* a_or_b() {
+kept_rule a_or_b() {
   return rule_of({{"a", 1.2}, {"b", 1.2}, {"c"}},
                  {{"a", "b", 1.5}, {"b", "a", 1.1}, {"a", "c", 1.1}, {"b", "c", 1.2}});
 }
 
-dispatch_options under(const corun_rule* rule, duration most_wait = from_us(500)) {
+dispatch_options under(const kept_rule& rule, duration most_wait = from_us(500)) {
   dispatch_options o = rig<fifo>::even();
   o.corun.rule = rule;
   o.corun.most_wait = most_wait;
@@ -161,7 +162,7 @@ struct corun_rig : rig<P, corun_watch> {
   std::uint64_t next = 0;
 };
 
-const corun_rule* drawn_pairs_rule(std::mt19937_64& random, std::size_t models) {
+kept_rule drawn_pairs_rule(std::mt19937_64& random, std::size_t models) {
   std::vector<corun_limit> limits;
   std::vector<corun_slowdown> pairs;
   for (std::size_t i = 0; i < models; ++i)

@@ -18,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <tuple>
@@ -133,8 +134,8 @@ counts storm(std::uint64_t seed, std::uint64_t rounds) {
   if (o.use == lane_use::shared && random() % 2)
     o.preemption.reserve = {sm_count{8}, sm_count{40}, sm_count{100}};
   o.preemption.reserve_learns = random() % 4 != 0;
-  const corun_rule rule = drawn_rule(seed);
-  if (seed % 2 == 1) o.corun = {&rule, o.quantum * static_cast<int>(seed % 5)};
+  const auto rule = std::make_shared<const corun_rule>(drawn_rule(seed));
+  if (seed % 2 == 1) o.corun = {rule, o.quantum * static_cast<int>(seed % 5)};
   yielding_device::options d;
   d.seed = seed;
   d.fails_one_in = random() % 2 ? 500 : 0;

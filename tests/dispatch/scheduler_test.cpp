@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -93,10 +94,10 @@ TEST_CASE("scheduler: two models on a device that it owns, the short one first")
 TEST_CASE("scheduler: models that a rule keeps apart take turns") {
   const std::vector<corun_limit> models{{"a"}, {"b", 1.2}};
   const std::vector<corun_slowdown> pairs{{"b", "a", 1.3}};
-  const corun_rule rule(models, pairs);
+  const auto rule = std::make_shared<const corun_rule>(models, pairs);
   for (const bool apart : {false, true}) {
     dispatch_options how;
-    if (apart) how.corun.rule = &rule;
+    if (apart) how.corun.rule = rule;
     scheduler s{sim::device{sim::h200()}, fifo{}, how};
     const model_id a = s.add_model("a", twenty_us_kernels("a", 100));
     const model_id b = s.add_model("b", twenty_us_kernels("b", 1));

@@ -182,9 +182,10 @@ dispatch_options drawn_options(std::uint64_t seed) {
   o.reserved_jobs = 1 + random() % 4; // so that it grows
   o.reserved_entries = 16;
   if (seed % 3 == 0) { // a job of this model runs alone
-    static const corun_rule alone(std::array<corun_limit, 1>{{{"drawn", 1.2}}},
-                                  std::array<corun_slowdown, 1>{{{"drawn", "drawn", 1.3}}});
-    o.corun = {&alone, o.quantum};
+    o.corun = {std::make_shared<const corun_rule>(
+                   std::array<corun_limit, 1>{{{"drawn", 1.2}}},
+                   std::array<corun_slowdown, 1>{{{"drawn", "drawn", 1.3}}}),
+               o.quantum};
   }
   return o;
 }

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -117,9 +118,8 @@ TEST_CASE("server: requests of many threads all end, and are counted") {
 TEST_CASE("server: models that a rule keeps apart take turns") {
   const std::vector<corun_limit> models{{"brief", 1.2}, {"endless"}};
   const std::vector<corun_slowdown> pairs{{"brief", "endless", 1.5}};
-  const corun_rule rule(models, pairs);
   server_options how;
-  how.dispatch.corun = {&rule, duration::zero()};
+  how.dispatch.corun = {std::make_shared<const corun_rule>(models, pairs), duration::zero()};
   served s(how);
   ticket endless = s.submit(s.endless);
   ticket brief = s.submit(s.brief);

@@ -55,8 +55,8 @@ struct run_request {
   timeline* record; ///< null for none
   run_result& result;
   std::span<const gsched::duration> solo; ///< of each model alone; where deadlines are of these
-  std::function<void(std::uint64_t)> progress; ///< is given the requests that have ended
-  const gsched::corun_rule* apart = nullptr;   ///< null: all models run side by side
+  std::function<void(std::uint64_t)> progress;       ///< is given the requests that have ended
+  std::shared_ptr<const gsched::corun_rule> apart{}; ///< null: all models run side by side
 };
 
 using platform = common::platform<run_request>;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,7 +77,7 @@ struct workload_facts {
   std::optional<double> rate_per_s;         ///< offered; unset when the arrivals are a closed loop
   std::optional<double> load;               ///< rate times mean_solo
   std::vector<found_slowdowns> slowdowns{}; ///< with --slow-down-limit, as --slow-downs
-  std::optional<gsched::corun_rule> apart{};
+  std::shared_ptr<const gsched::corun_rule> apart{};
 };
 
 /// Pairs of models on which two sources decide, and on how many of them alike: apart or not.

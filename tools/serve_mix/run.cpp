@@ -60,7 +60,7 @@ run_result run_policy(platform& on, const planned_run& plan, const options& from
   result.apart = plan.apart;
   source_of source{arrivals_of(from, facts)};
   on.serve({plan.policy, from, from.requests, source, models, record, result, facts.solo,
-            std::move(progress), plan.apart ? &*facts.apart : nullptr});
+            std::move(progress), plan.apart ? facts.apart : nullptr});
   if (from.arrivals.law == arrival_law::trace && result.submitted == 0)
     throw error(errc::bad_trace, from.arrivals.file.string() +
                                      ": no requests, expected lines of time_us,model[,client]");

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,15 +88,16 @@ void find_slowdowns(platform& on, const options& from, std::span<const profile> 
     } else if (source.how == pairs) {
       facts.slowdowns.push_back(paired_slowdowns("--slow-downs", source, all));
     } else {
-      facts.slowdowns.emplace_back(source.text, n).set_each([&](std::size_t i, std::size_t j) {
-        return measured_beside(on, from, models, facts, i, j);
-      });
+      found_slowdowns& found = facts.slowdowns.emplace_back(source.text, n);
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = i; j < n; ++j)
+          found.set(i, j, measured_beside(on, from, models, facts, i, j));
     }
   }
   std::vector<corun_limit> limits;
   for (const mix_entry& m : from.mix)
     limits.push_back({m.name, from.slow_down_limit.value_or(corun_limit::none)});
-  facts.apart.emplace(rule_of(limits, facts.slowdowns.front()));
+  facts.apart = std::make_shared<const corun_rule>(rule_of(limits, facts.slowdowns.front()));
 }
 
 } // namespace serve_mix

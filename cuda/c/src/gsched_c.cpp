@@ -123,7 +123,7 @@ int gsched_server_open(const gsched_server_options* options, gsched_server** out
     static_cast<void>(gsched::cuda::find_gpu(how.gpu)); // says in one line what is absent
     auto made = std::make_unique<gsched_server>(
         gsched::abi::serve_on_gpu(how), gsched::cuda::kind_of_memory,
-        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); }, how.apart);
+        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); });
     made->gpu = how.gpu;
     *out = made.release();
     return GSCHED_OK;

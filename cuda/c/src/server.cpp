@@ -3,7 +3,6 @@
 
 #include "refusal.hpp"
 
-#include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 
 #include <unistd.h>
@@ -42,18 +41,8 @@ namespace {
 
 } // namespace
 
-server::server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark,
-               std::shared_ptr<corun_rule> apart)
-    : apart_(std::move(apart)), serves_(std::move(serves)), look_(std::move(look)),
-      mark_(std::move(mark)) {}
-
-server::~server() {
-  if (!apart_) return;
-  const std::shared_ptr<detail::server_state> at = serves_->state();
-  serves_.reset();
-  // [S1] acquire <- [S1] release in thread_main: an abandoned thread may still read the rule
-  if (at->stopped.load(sync::acquire) == 0) detail::retain_until_exit({std::move(apart_)});
-}
+server::server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark)
+    : serves_(std::move(serves)), look_(std::move(look)), mark_(std::move(mark)) {}
 
 server::server(std::unique_ptr<plan_server> serves, mark_stream mark, plan_notes notes)
     : server(

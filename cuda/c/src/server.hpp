@@ -7,7 +7,6 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/channel/host.hpp>
-#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/server/plan_server.hpp>
 #include <gsched/server/server.hpp>
@@ -37,13 +36,10 @@ public:
   /// An event behind what a stream holds, owned by what it returns.
   using mark_stream = std::function<std::shared_ptr<void>(void* stream)>;
 
-  /// `apart` is the rule of its options, which it keeps.
-  server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark = {},
-         std::shared_ptr<corun_rule> apart = {});
+  server(std::unique_ptr<gsched::server> serves, look_at_memory look, mark_stream mark = {});
   /// One that serves by plans, models of type `planned`.
   explicit server(std::unique_ptr<plan_server> serves, mark_stream mark = {},
                   plan_notes notes = {});
-  ~server();
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
@@ -87,7 +83,6 @@ private:
   [[nodiscard]] data_shape shape_of(model_id model) const;
   [[nodiscard]] gsched::plan_report report_of_plan();
 
-  std::shared_ptr<corun_rule> apart_;
   std::unique_ptr<gsched::server> serves_;
   plan_server* plan_ = nullptr; ///< serves_, if that serves by plans
   look_at_memory look_;

@@ -4,6 +4,7 @@
 #include "field_checks.hpp"
 #include "refusal.hpp"
 
+#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/policy/names.hpp>
 
 #include <algorithm>
@@ -105,9 +106,8 @@ void read_slow_downs(settings& s, const gsched_server_options& o) {
   }
   std::vector<corun_limit> limits;
   for (const std::string& name : names) limits.push_back({name, o.slow_down_limit});
-  s.apart = std::make_shared<corun_rule>(
+  s.dispatch.corun.rule = std::make_shared<const corun_rule>(
       limits, pairs, o.unknown_apart != 0 ? unknown_pairs::refused : unknown_pairs::allowed);
-  s.dispatch.corun.rule = s.apart.get();
 }
 
 } // namespace

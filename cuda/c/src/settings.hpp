@@ -4,11 +4,9 @@
 #include <gsched/gsched_c.h>
 
 #include <gsched/core/time.hpp>
-#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/server/options.hpp>
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 namespace gsched::abi {
@@ -24,8 +22,6 @@ struct settings : server_options {
   duration lease{};    ///< how long a stopped lane stands without a sign of life of the server
   duration grain{};    ///< of the pieces that programs are built in ...
   unsigned levels = 1; ///< ... and of 2, 4 ... of them: see cuda::device_options
-  /// dispatch.corun.rule, which outlives the server; null: all models run side by side.
-  std::shared_ptr<corun_rule> apart{};
 };
 
 /// Throws refusal or gsched::error, one line each.

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -34,7 +35,7 @@ enum class lane_use : std::uint8_t {
 struct corun_options {
   static constexpr duration default_most_wait = std::chrono::milliseconds{1};
 
-  const corun_rule* rule = nullptr; ///< outlives the dispatcher; null: all models run side by side
+  std::shared_ptr<const corun_rule> rule{}; ///< null: all models run side by side
   /// After this time the others make room for a refused job: from then on no segment starts that
   /// would keep it waiting. Smaller is fairer to models that are kept apart; each change from one to
   /// the other leaves lanes empty for about a segment. run_to_completion: never, so a model can wait

@@ -49,22 +49,16 @@ struct found_slowdowns {
   found_slowdowns(std::string source, std::size_t models)
       : from(std::move(source)), by(models, std::vector<std::optional<double>>(models)) {}
 
-  /// Calls slowdowns(i, j) for each pair i <= j, once; it returns that of i beside j, and of j beside
-  /// i.
-  template <class F>
-  void set_each(F slowdowns) {
-    for (std::size_t i = 0; i < by.size(); ++i) {
-      for (std::size_t j = i; j < by.size(); ++j) {
-        const std::array<double, 2> slow = slowdowns(i, j);
-        by[i][j] = i == j && slow[1] > slow[0] ? slow[1] : slow[0];
-        if (i != j) by[j][i] = slow[1];
-      }
-    }
+  /// Of model i beside j, and of j beside i.
+  void set(std::size_t i, std::size_t j, const std::array<double, 2>& slow) {
+    by[i][j] = i == j && slow[1] > slow[0] ? slow[1] : slow[0];
+    if (i != j) by[j][i] = slow[1];
   }
 };
 
-/// From the counters of the models' kernels, by the law of a file. `program` and `where` are for
-/// messages, as is `other`: what to name instead for a model without counters.
+/// From the counters of the models' kernels, by the law of a file, on as many threads as the machine
+/// has cores. `program` and `where` are for messages, as is `other`: what to name instead for a model
+/// without counters.
 /// Errors   bad_option, one line: a model whose kernels have no counters; profiles and a law of
 ///          different GPUs. Those of load_coefficients.
 [[nodiscard]] found_slowdowns predicted_slowdowns(const char* program, const std::string& where,

@@ -5,7 +5,6 @@
 
 #include <gsched/channel/host.hpp>
 #include <gsched/core/error.hpp>
-#include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/server/request_record.hpp>
 #include <gsched/server/server.hpp>
 
@@ -17,10 +16,8 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace gsched_server {
 
@@ -35,21 +32,12 @@ void keep_out_of_dumps(std::span<std::byte> memory) noexcept {
       ::madvise(reinterpret_cast<void*>(first), at + memory.size() - first, MADV_DONTDUMP));
 }
 
-/// The thread of a server that hangs may read its rule until the process ends.
-void keep_until_exit(std::shared_ptr<const gsched::corun_rule> rule) {
-  static auto& kept = *new std::vector<std::shared_ptr<const gsched::corun_rule>>; // never freed
-  static std::mutex one;
-  const std::scoped_lock held(one);
-  kept.push_back(std::move(rule));
-}
-
 } // namespace
 
 device_slot::device_slot(std::uint32_t number, std::string name, std::unique_ptr<serving_device> on,
                          const settings& s, const std::string& socket)
     : number_(number), name_(std::move(name)), activity_(s.trace_events), device_(std::move(on)),
       server_(device_->open(s, number)) {
-  if (!s.apart.empty()) keep_until_exit(s.apart.at(number));
   if (activity_.capacity() > 0) server_->observe(&activity_);
   if (socket.empty()) return;
   gsched::channel::host_options listens;

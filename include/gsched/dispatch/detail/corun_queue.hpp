@@ -45,8 +45,8 @@ template <policy P>
 class corun_queue {
 public:
   corun_queue(const P& order, const dispatch_options& how, neighbour_statistics& counts)
-      : order_(order), most_wait_(how.corun.most_wait), statistics_(counts), gate_(how.corun.rule) {
-  }
+      : order_(order), most_wait_(how.corun.most_wait), statistics_(counts), rule_(how.corun.rule),
+        gate_(rule_.get()) {}
   corun_queue(const corun_queue&) = delete;
   corun_queue& operator=(const corun_queue&) = delete;
 
@@ -223,6 +223,7 @@ private:
   const P& order_;
   duration most_wait_;
   neighbour_statistics& statistics_;
+  std::shared_ptr<const corun_rule> rule_; ///< kept for gate_
   corun_gate gate_;
   std::vector<std::unique_ptr<kept_jobs>> models_; ///< by id; null before the first job
   waiting_models waiting_;                         ///< by `since`
