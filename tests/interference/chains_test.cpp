@@ -378,14 +378,15 @@ TEST_CASE("an endless kernel is there first and stays") {
 }
 
 TEST_CASE("the SMs that stand for all hold an endless kernel's blocks as whole ones") {
-  const auto stand_for = [](double endless_blocks) {
+  const auto stand_for = [](double endless_blocks, double of = 132) {
     detail::region r;
-    r.sms = 132;
+    r.sms = of;
     r.shared = true;
     r.stand_in(endless_blocks);
     return r.count;
   };
   CHECK(stand_for(0) == 33);
+  CHECK(stand_for(0, 66) == 17);
   CHECK(stand_for(16) == 33);
   CHECK(stand_for(66) == 44); // 22 of them with a block
   CHECK(stand_for(33) == 44);

@@ -25,7 +25,8 @@ struct region {
     constexpr double least = 16;
     double together = 4;
     for (const double n : {4.0, 3.0, 2.0})
-      if (std::fmod(endless_blocks, n) == 0 && std::fmod(std::round(sms), n) == 0) {
+      if (endless_blocks > 0 && std::fmod(endless_blocks, n) == 0 &&
+          std::fmod(std::round(sms), n) == 0) {
         together = n;
         break;
       }
