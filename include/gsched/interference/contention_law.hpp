@@ -12,7 +12,8 @@ namespace gsched {
 
 /// What a kernel meets on its SMs and on the device: the demands of the kernels beside it.
 struct surroundings {
-  static constexpr double steady = 0.6; ///< mean square of steady traffic, over that of bursts
+  static constexpr double schedulers = 4; ///< of an SM
+  static constexpr double steady = 0.6;   ///< mean square of steady traffic, over that of bursts
 
   /// How far a kernel waits for memory, so that warps beside its own matter to it, and its own to
   /// others: all but those with next to no traffic.
@@ -89,9 +90,9 @@ struct surroundings {
 private:
   /// Of an endless kernel that takes the same all the time, what others wait for is known.
   void add_waits(const demand& d, double near, double resident_warps, bool is_older) noexcept {
-    constexpr double first = 0.2;              // how much less the older kernel waits
-    constexpr double older_slots = 0.45;       // the same at issue slots
-    constexpr double schedulers = 4, some = 3; // warps of a scheduler that issue at random
+    constexpr double first = 0.2;        // how much less the older kernel waits
+    constexpr double older_slots = 0.45; // the same at issue slots
+    constexpr double some = 3;           // warps of a scheduler that issue at random
     constexpr double most_slots = 0.9;
     const double turn = (is_older ? 1 + first : 1 - first) * near;
     queue += d.queue_cycles * turn;
@@ -388,7 +389,7 @@ private:
     constexpr double pause = 10; // instructions, until the warp goes on
     const warp_waits& w = own.takes.waits;
     if (w == warp_waits{}) return 1;
-    const double warps = (own.warps - warps_to_fill) / 4; // of a scheduler
+    const double warps = (own.warps - warps_to_fill) / surroundings::schedulers; // of one
     const double bursts = std::max(w.instructions, own.takes.steady ? 0 : own.on_l2);
     return bursts * std::min(1.0, warps) + (1 - bursts) * std::min(1.0, use + warps / pause);
   }

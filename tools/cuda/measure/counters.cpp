@@ -111,7 +111,7 @@ part_report measure_counters(session& s, double until) {
       c.solo_us = cuda::summarize(std::move(times)).median;
     }
   }
-  std::set<std::string> lacking; // counters of pipes
+  std::set<std::string> lacking; // counters of pipes and waits
   {                              // its end completes the report
     steps all(s, report, missing.size(), until);
     for (const counted_graph& c : missing) {
