@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 namespace gsched {
 
@@ -20,6 +21,10 @@ struct surroundings {
   [[nodiscard]] static double touches_memory(const demand& d) noexcept {
     constexpr double some = 0.002;
     return std::min(1.0, d.of(resource::l2) / some);
+  }
+  /// Whether it takes the same all the time, and it is known for what its warps wait.
+  [[nodiscard]] static bool is_endless(const demand& d) noexcept {
+    return d.steady && d.waits != warp_waits{};
   }
   /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access a
   /// warp, or what its use says if each is under way for 50 cycles.
@@ -43,8 +48,13 @@ struct surroundings {
   std::array<double, resources_on_sm> most{};       ///< the largest of any
   std::array<double, resources_on_sm> older{};      ///< of those that started before it
   std::array<double, resources_on_sm> greatest{};   ///< the largest of these
-  double warps = 0;        ///< of kernels whose accesses wait, beside its blocks on each of its SMs
-  double queue = 0;        ///< cycles for which accesses to memory wait behind endless kernels
+  double warps = 0; ///< of kernels whose accesses wait, beside its blocks on each of its SMs
+  std::uint32_t beside = 0;  ///< kernels on its SMs
+  std::uint32_t endless = 0; ///< those of them that are endless, with known waits
+  double on_memory = 0;      ///< the largest part of the time that warps of any of them wait for it
+  double computes = 0;       ///< how far any of them only computes
+  double queue = 0;          ///< cycles for which accesses to memory wait behind endless kernels
+  double conflicts = 0;      ///< cycles for which loads wait behind their accesses to shared memory
   double blocked = 0;      ///< part of the time in which none to shared memory starts beside these
   double slots = 0;        ///< issue slots that these take, if each has several warps a scheduler
   double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
@@ -54,6 +64,9 @@ struct surroundings {
   double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
   bool sets_known = true;  ///< each neighbour's working set is known
   bool low_clock = false;  ///< a neighbour lowers the SM clock, see demand
+
+  /// Whether the kernels on its SMs are endless ones.
+  [[nodiscard]] bool only_endless() const noexcept { return beside > 0 && endless == beside; }
 
   /// Adds a neighbour. `near` is the part of the kernel's SMs that it shares, `far` the part of the
   /// neighbour's traffic that reaches L2 and DRAM.
@@ -69,7 +82,11 @@ struct surroundings {
         older[r] += taken;
         greatest[r] = std::max(greatest[r], taken);
       }
-      if (d.steady && d.waits != warp_waits{})
+      ++beside;
+      endless += is_endless(d) ? 1u : 0u;
+      on_memory = std::max(on_memory, d.waits.memory);
+      computes = std::max(computes, only_computes(d.waits));
+      if (is_endless(d))
         add_waits(d, near, resident_warps, is_older);
       else
         warps += touches_memory(d) * d.queued * resident_warps * near;
@@ -96,6 +113,7 @@ private:
     constexpr double most_slots = 0.9;
     const double turn = (is_older ? 1 + first : 1 - first) * near;
     queue += d.queue_cycles * turn;
+    conflicts += conflict_cycles(d, resident_warps) * near;
     blocked = std::min(1.0, blocked + d.waits.blocked * turn);
     const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);
     const double taken = d.of(resource::issue) * at_random * (is_older ? 1 : older_slots) * near;
@@ -147,9 +165,10 @@ private:
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 7;
-  static constexpr double warps_to_fill = 7;   ///< as in scaling_law of sim/: on kernels alone
-  static constexpr double full_from = 0.75;    ///< use of an SM from which one kernel goes first
-  static constexpr double l2_over_dram = 2.15; ///< capacities in bytes a second, of an H200
+  static constexpr double warps_to_fill = 7; ///< as in scaling_law of sim/: on kernels alone
+  static constexpr double full_from = 0.75;  ///< use of an SM from which one kernel goes first
+  static constexpr double port_cycles_of_tensor = 1.1; ///< of the port, in one of a tensor core
+  static constexpr double l2_over_dram = 2.15;         ///< capacities in bytes a second, of an H200
   static constexpr double l2_bytes = 60.0 * 1024 * 1024; ///< of an H200
   static constexpr double miss = 1.27; ///< time of a miss beyond that of a hit, over the latter
   static constexpr double cliff =
@@ -255,7 +274,8 @@ struct contention_law {
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
-    if (s.queue > 0 || s.blocked > 0 || s.slots > 0) sum += to_8th(1 + waiting(own.takes, s)) - 1;
+    if (s.queue > 0 || s.conflicts > 0 || s.blocked > 0 || s.slots > 0)
+      sum += to_8th(1 + waiting(own.takes, s) * (1 - own.bound)) - 1;
     for (const double more : on_sms(own, s)) sum += more;
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
@@ -309,7 +329,8 @@ private:
     const warp_waits& w = own.waits;
     double more = w.instructions * s.queue / l2_hit_cycles;
     // In the mean latency are hits of L1, which do not wait.
-    if (w.load_cycles > 0) more += w.memory * s.queue / std::max(l2_hit_cycles, w.load_cycles);
+    if (w.load_cycles > 0)
+      more += w.memory * (s.queue + s.conflicts) / std::max(l2_hit_cycles, w.load_cycles);
     if (w.shared_cycles > 0) more += w.shared_memory * s.blocked * blocked_cycles / w.shared_cycles;
     const double gives_way = 1 - older * goes_first(own.of(resource::issue));
     return more + w.executing * gives_way * s.slots / (1 - s.slots);
@@ -330,12 +351,15 @@ private:
   /// By which FP64 and FP16 instructions start. Tensor cores share it.
   static constexpr std::size_t port = index(resource::fp64);
   [[nodiscard]] static double tensor_at_port(const surroundings& s) noexcept {
-    constexpr double cycles = 1.1; // of the port in one of a tensor core
-    return cycles * s.sum[index(resource::tensor)];
+    return port_cycles_of_tensor * s.sum[index(resource::tensor)];
+  }
+  /// What FMA instructions of endless kernels take of it: an FP64 instruction takes two cycles.
+  [[nodiscard]] static double fma_at_port(const surroundings& s) noexcept {
+    return s.only_endless() ? s.sum[index(resource::fma)] : 0;
   }
   /// What others take of it.
   [[nodiscard]] static double at_port(const surroundings& s) noexcept {
-    return s.sum[port] + tensor_at_port(s);
+    return s.sum[port] + tensor_at_port(s) + fma_at_port(s);
   }
 
   /// What each resource of an SM adds to the 8th power of the time, if both sides use it. The first
@@ -349,12 +373,28 @@ private:
     if (own.wavefronts > 0 && s.wavefronts > 0)
       more[index(resource::shared_memory)] = waiting_for_banks(own, s);
     if (own.takes.use[port] > 0 && at_port(s) > 0) more[port] = waiting_for_port(own, s);
-    if (!fills_sm(own, s)) return more;
-    for (std::size_t r = 0; r < resources_on_sm; ++r)
-      if (!in_turns(r) && r != port && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 &&
-          own.takes.use[r] > 0)
-        more[r] = std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
+    if (fills_sm(own, s))
+      for (std::size_t r = 0; r < resources_on_sm; ++r)
+        if (!in_turns(r) && r != port && own.takes.use[r] + s.sum[r] > 1 && s.sum[r] > 0 &&
+            own.takes.use[r] > 0)
+          more[r] =
+              std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
+    if (s.only_endless()) beside_endless(own, s, more);
     return more;
+  }
+
+  /// What differs beside endless kernels alone. The counter of L1 has a kernel's accesses to shared
+  /// memory too, which leave L1 to others; and FMA instructions keep the port from tensor cores.
+  static void beside_endless(const kernel& own, const surroundings& s,
+                             std::array<double, resources_on_sm>& more) noexcept {
+    constexpr double fma_cycles = 1.2; // of the port, beside a tensor core
+    constexpr std::size_t l1 = index(resource::l1), tensor = index(resource::tensor);
+    const double in_l1 = std::max(0.0, own.takes.use[l1] - own.takes.of(resource::shared_memory));
+    more[l1] = in_l1 > 0 ? to_8th(in_l1 + s.sum[l1]) - to_8th(in_l1) : 0;
+    const double of_port = port_cycles_of_tensor * own.takes.use[tensor];
+    const double fma = fma_cycles * fma_at_port(s);
+    if (of_port > 0 && fma > 0)
+      more[tensor] = std::max(more[tensor], to_8th(of_port + fma) - to_8th(of_port));
   }
 
   /// What more the resources of an SM add, as both sides use them in bursts: the 4-norm of the
@@ -377,7 +417,10 @@ private:
   /// far as that is nearly all there is.
   [[nodiscard]] static double goes_first(double first) noexcept {
     constexpr double full = 0.85;
-    return std::clamp((first - full_from) / (full - full_from), 0.0, 1.0);
+    return ramp(first, full_from, full);
+  }
+  [[nodiscard]] static double ramp(double x, double from, double to) noexcept {
+    return std::clamp((x - from) / (to - from), 0.0, 1.0);
   }
   static constexpr double least = 0.005; ///< of its demand, that any kernel still gets
 
@@ -394,20 +437,50 @@ private:
     return bursts * std::min(1.0, warps) + (1 - bursts) * std::min(1.0, use + warps / pause);
   }
 
+  /// How far the kernel that asks for more keeps issue slots or the FMA pipeline. Of two of which one
+  /// is endless, the other gives way earlier if it only computes, and has turns of many instructions
+  /// if it issues nearly all the time.
+  [[nodiscard]] static double keeps_slots(const kernel& own, const surroundings& s,
+                                          std::size_t r) noexcept {
+    const auto [second, first] = std::minmax(own.takes.use[r], s.most[r]);
+    if (!of_two(own, s)) return goes_first(first);
+    const double computes =
+        own.takes.use[r] > s.most[r] ? s.computes : only_computes(own.takes.waits);
+    const double keeps = (1 - computes) * goes_first(first) + computes * ramp(first, 0.6, 0.75);
+    return keeps * (1 - ramp(second, 0.6, 0.9));
+  }
+
+  /// How far a kernel that waits for memory has its turns at a pipeline that the other of two nearly
+  /// fills, if one of both is endless: its instructions come after a pause, and those for special
+  /// functions wait in a queue.
+  [[nodiscard]] static double have_turns(const kernel& own, const surroundings& s,
+                                         std::size_t r) noexcept {
+    if (!of_two(own, s)) return 0;
+    const double part = r == index(resource::xu) ? 0.4 : r == index(resource::alu) ? 0.2 : 0;
+    return part * std::max(own.takes.waits.memory, s.on_memory);
+  }
+  /// Whether it shares its SMs with one kernel, and one of both is endless.
+  [[nodiscard]] static bool of_two(const kernel& own, const surroundings& s) noexcept {
+    return s.beside == 1 && (s.endless == 1 || surroundings::is_endless(own.takes));
+  }
+
   /// The part that a kernel gets of the issue slots or of a pipeline if all ask for more than there
   /// is.
   [[nodiscard]] double share_of_full(const kernel& own, const surroundings& s,
                                      std::size_t r) const noexcept {
     constexpr double clear = 0.1; // lead in demand that decides who keeps the resource
     const double use = own.takes.use[r];
-    if (!kept_by_one_warp(r)) return share_by_age(use, s.sum[r], s.older[r], s.greatest[r], 1);
     const double all = use + s.sum[r];
     const double fair = use / all;
+    if (!kept_by_one_warp(r)) {
+      const double by_age = share_by_age(use, s.sum[r], s.older[r], s.greatest[r], 1);
+      return by_age + (fair - by_age) * have_turns(own, s, r);
+    }
     const bool is_first = use > s.most[r];
     const double decided = std::min(1.0, std::abs(use - s.most[r]) / clear);
     const double used = 1 - older + older * in_pauses(own, use);
     const double left = (1 - older * s.most[r]) * used * use / (all - s.most[r]); // others share it
-    const double part = decided * goes_first(std::max(use, s.most[r]));
+    const double part = decided * keeps_slots(own, s, r);
     const double in_order =
         is_first ? std::max(fair, older * std::min(1.0, use)) : std::min(fair, std::max(0.0, left));
     return std::max(least * use, (1 - part) * fair + part * in_order);
@@ -432,6 +505,7 @@ private:
       const double rest = std::max(0.0, 1 - tensor_at_port(s));
       slow = use / share_by_age(use, s.sum[port], s.older[port], s.greatest[port], rest);
     }
+    if (fma_at_port(s) > 0) slow = std::max(slow, use + at_port(s));
     return std::max(0.0, to_8th(slow) - own.alone[port]);
   }
 

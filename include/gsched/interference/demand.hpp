@@ -83,6 +83,24 @@ inline constexpr double l2_hit_cycles = 290;
   return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
 }
 
+/// How long a load waits behind accesses to shared memory with bank conflicts, as it is served where
+/// they are, if the kernel has so many warps on the SM: few conflicts pass between loads, many follow
+/// one another.
+///
+/// Source   networks beside 8-, 16- and 32-way conflicts of four warps, on an H100 and an H200.
+[[nodiscard]] inline double conflict_cycles(const demand& d, double warps) noexcept {
+  constexpr double cycles = 0.045;
+  const double wavefronts = d.conflict * warps;
+  return cycles * wavefronts * wavefronts * d.of(resource::shared_memory);
+}
+
+/// How far a kernel only computes: its warps wait for their own instructions and pipelines, and
+/// next to never for memory or code. 0 where its waits are not known.
+[[nodiscard]] inline double only_computes(const warp_waits& w) noexcept {
+  constexpr double some = 0.8, all = 0.95; // parts of its warps' time
+  return std::clamp((w.executing - some) / (all - some), 0.0, 1.0);
+}
+
 /// The demand of a kernel with counters. `faster` is its time under the profiler over its time
 /// outside: instructions and bytes are the same, so all rates rise by that.
 ///

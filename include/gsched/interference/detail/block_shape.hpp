@@ -56,6 +56,8 @@ struct block_shape {
   double solo_warps = 0; ///< on an SM, alone
   double fixed = 1;      ///< part of a block's time that other blocks do not change
   double fill = contention_law::warps_to_fill; ///< as warps of others, what its own leave unused
+  double busiest = 0;                          ///< of what it uses most of an SM, beside solo_warps
+  double computes = 0;                         ///< how far it only computes: see only_computes
   double bound = 0; ///< by L2 or DRAM, which all blocks share: see contention_law
   double apart = 0; ///< part of a block's time in which blocks that began together end
   std::array<double, 4> shares{}; ///< parts of an SM that a block takes
@@ -84,6 +86,9 @@ struct block_shape {
     blocks = std::clamp(std::round(k.blocks / r.scale()), 1.0, std::ceil(most_waves * full));
     at_once = std::min(blocks, full);
     solo_warps = std::clamp(blocks / sms, 1.0, per_sm) * warps;
+    busiest = std::max(k.takes.busiest(),
+                       contention_law::port_cycles_of_tensor * k.takes.of(resource::tensor));
+    computes = only_computes(k.takes.waits);
     fill = unused_warps(k.takes, law);
     apart = blocks > full ? waves_drift : one_wave;
     const double whole = std::ceil(blocks / full) - 1; // waves before the last
@@ -94,7 +99,16 @@ struct block_shape {
   /// The time of a block beside so many warps of its kernel, over its time beside solo_warps:
   /// blocks of an SM share its throughput, and the first warps are the fastest.
   [[nodiscard]] double stretch(double own) const noexcept {
-    return fixed + (1 - fixed) * (fill + own) / (fill + solo_warps);
+    double time = (fill + own) / (fill + solo_warps);
+    if (computes > 0) time += computes * (computing(own) / computing(solo_warps) - time);
+    return fixed + (1 - fixed) * time;
+  }
+
+  /// The time of so many warps that only compute, over that of a few: they do not slow one another
+  /// until they fill a pipeline.
+  [[nodiscard]] double computing(double own) const noexcept {
+    constexpr double norm = 16;
+    return std::pow(1 + std::pow(busiest * own / std::max(1.0, solo_warps), norm), 1 / norm);
   }
 
   /// What its warps leave unused of what they use most, in warps: within bounds, as what they use is
