@@ -64,6 +64,7 @@ struct any_kernels {
       k.takes.steady = random() % 3 == 0;
       if (random() % 2 == 0) k.takes.waits = waits();
       k.takes.queue_cycles = random() % 2 == 0 ? (*this)(0, 4000) : 0;
+      k.takes.stores = random() % 3 == 0 ? (*this)(0, 1) : 0;
       k.warps = (*this)(1, 64);
     }
     return all;
@@ -201,6 +202,21 @@ TEST_CASE("contention: latency rises with the square of a neighbour's traffic") 
   const std::vector<running> three{
       {with(resource::l2, 0.2), 8}, {with(resource::dram, 0.2), 8}, {with(resource::dram, 0.2), 8}};
   CHECK(slowdown(law, three, 0, false) - 1 == doctest::Approx(2 * slow(0.2)));
+}
+
+TEST_CASE(
+    "contention: stores that fill the queues of memory delay others more than other traffic") {
+  const contention_law law;
+  for (const bool steady : {false, true}) {
+    demand neighbour = with(resource::dram, 0.5);
+    neighbour.steady = steady;
+    const auto slow = [&] {
+      return slowdown(law, {{with(resource::l2, 0.2), 8}, {neighbour, 8}}, 0, false) - 1;
+    };
+    const double before = slow();
+    neighbour.stores = 0.5;
+    CHECK(slow() > 3 * before);
+  }
 }
 
 TEST_CASE("contention: steady traffic delays others less than traffic in bursts") {

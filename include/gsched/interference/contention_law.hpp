@@ -15,6 +15,8 @@ namespace gsched {
 struct surroundings {
   static constexpr double schedulers = 4; ///< of an SM
   static constexpr double steady = 0.6;   ///< mean square of steady traffic, over that of bursts
+  static constexpr double stores = 5;     ///< what stores that fill memory's queues add to a square
+  static constexpr double endless_stores = 8.5; ///< the same where they fill them all the time
 
   /// How far a kernel waits for memory, so that warps beside its own matter to it, and its own to
   /// others: all but those with next to no traffic.
@@ -94,8 +96,9 @@ struct surroundings {
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
     const double of_square = (d.steady ? steady : 1) * far * far;
+    const double of_stores = d.stores * (d.steady ? endless_stores : stores) * far * far;
     l2_squares += d.of(resource::l2) * d.of(resource::l2) * of_square;
-    dram_squares += d.of(resource::dram) * d.of(resource::dram) * of_square;
+    dram_squares += d.of(resource::dram) * d.of(resource::dram) * (of_square + of_stores);
     low_clock |= d.low_clock && far > 0;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
@@ -132,8 +135,8 @@ private:
 /// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
 /// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
-/// proportion to its square. Each neighbour has bursts of its own, so the squares of several
-/// neighbours add up; the traffic of an endless probe has none, and the mean of its square is
+/// proportion to its square, and stores that fill the queues of memory count several times. Each
+/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an endless probe has none, and the mean of its square is
 /// smaller. Accesses of kernels on its SMs wait behind its own, for as long as these take more than
 /// on an idle device, and what they issue waits for slots that its warps take; where its waits are
 /// not known, its warps matter as far as its accesses wait in queues.
@@ -145,7 +148,8 @@ private:
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
 ///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
-///          counts, and when its accesses wait, on networks beside copies, and the wavefronts under
+///          counts, and when its accesses wait, on networks beside copies, what stores count on
+///          networks beside writes and beside RegNetX on an H100, and the wavefronts under
 ///          way on five networks beside bank conflicts; what is made of waits, and pauses of a warp that
 ///          keeps the issue slots, on probes beside one another on one H100; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2

@@ -42,6 +42,7 @@ public:
       const bool shared = as_if_shared || std::count_if(graphs.begin(), graphs.end(), same) > 1;
       regions_.push_back({g.chain->sms, 0, 1, shared});
     }
+    for (const region& r : regions_) all_sms_ += r.sms;
     for (std::size_t i = 0; i < regions_.size(); ++i) {
       region& r = regions_[i];
       r.stand_in(endless_blocks(graphs, i));
@@ -436,9 +437,12 @@ private:
 
   /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it
   /// has alone do not make it one that others wait for: their pauses leave others room. The counter
-  /// of L1 has the accesses to shared memory too; those of an endless kernel leave L1 to others.
-  [[nodiscard]] static demand use_of(const lane& l, double here) noexcept {
+  /// of L1 has the accesses to shared memory too; those of an endless kernel leave L1 to others. The
+  /// more of the device's SMs have stores that L1 cannot pass on, the more of them memory's queues
+  /// hold.
+  [[nodiscard]] demand use_of(const lane& l, double here) const noexcept {
     demand d = l.kernel().takes;
+    d.stores = d.waits.blocked * l.on * l.scale / all_sms_;
     const double active = l.shape.solo_warps > 0 ? here * l.shape.warps / l.shape.solo_warps : here;
     const double more = here > 0 ? active / l.shape.block_time(here, l.resident) : 0;
     for (std::size_t r = 0; r < resources_on_sm; ++r)
@@ -479,6 +483,7 @@ private:
   std::vector<lane> lanes_;
   std::vector<lane*> running_; ///< in the order of their starts
   std::vector<region> regions_;
+  double all_sms_ = 0;
   std::vector<sm> sms_;
   std::vector<double> ends_;        ///< next end of blocks on each SM
   std::vector<std::uint32_t> held_; ///< blocks of each lane on each SM, a row an SM
