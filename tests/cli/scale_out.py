@@ -144,9 +144,10 @@ def account(what, loads, names, before, fleet, allowed=lambda end: False):
 
 def is_error_of_a_death(end):
     """What HAProxy says of a server that dies: an error; or it closes the client's connection, where it was reset
-    after the request was sent to the server and this was not the connection's first, or half of the answer was there."""
-    return end in (502, 503, 504, "UNAVAILABLE", "CANCELLED", "INTERNAL", "RemoteDisconnected", "ConnectionResetError", "IncompleteRead", "Broken") or \
-        str(end).startswith("HTTP ")
+    after the request was sent to the server and this was not the connection's first, or half of the answer was there.
+    A client that is still writing its request then finds a broken pipe."""
+    return end in (502, 503, 504, "UNAVAILABLE", "CANCELLED", "INTERNAL", "RemoteDisconnected", "ConnectionResetError", "BrokenPipeError",
+                   "IncompleteRead", "Broken") or str(end).startswith("HTTP ")
 
 
 def counts(fleet):

@@ -279,7 +279,7 @@ struct contention_law {
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     if (s.queue > 0 || s.conflicts > 0 || s.blocked > 0 || s.slots > 0)
-      sum += to_8th(1 + waiting(own.takes, s) * (1 - own.bound)) - 1;
+      sum += to_8th(1 + waiting(own.takes, s)) - 1;
     for (const double more : on_sms(own, s)) sum += more;
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
