@@ -53,7 +53,7 @@ struct surroundings {
   double warps = 0; ///< of kernels whose accesses wait, beside its blocks on each of its SMs
   std::uint32_t beside = 0;  ///< kernels on its SMs
   std::uint32_t endless = 0; ///< those of them that are endless, with known waits
-  double on_memory = 0;      ///< the largest part of the time that warps of any of them wait for it
+  double on_memory = 0;      ///< the largest part of its time that a warp of these waits for memory
   double computes = 0;       ///< how far any of them only computes
   double queue = 0;          ///< cycles for which accesses to memory wait behind endless kernels
   double conflicts = 0;      ///< cycles for which loads wait behind their accesses to shared memory
@@ -135,11 +135,12 @@ private:
 /// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
 /// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
-/// proportion to its square, and stores that fill the queues of memory count several times. Each
-/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an endless probe has none, and the mean of its square is
-/// smaller. Accesses of kernels on its SMs wait behind its own, for as long as these take more than
-/// on an idle device, and what they issue waits for slots that its warps take; where its waits are
-/// not known, its warps matter as far as its accesses wait in queues.
+/// proportion to its square; stores that fill the queues of memory count several times. Each
+/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
+/// endless probe has none, and the mean of its square is smaller. Accesses of kernels on its SMs
+/// wait behind its own, for as long as these take more than on an idle device, and what they issue
+/// waits for slots that its warps take; where its waits are not known, its warps matter as far as
+/// its accesses wait in queues.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
 /// traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
@@ -162,7 +163,8 @@ private:
 /// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
 ///          either, unless that makes the kernel one that others wait for. The throughput of all
-///          never exceeds a capacity.
+///          never exceeds a capacity. A demand of L1 includes that of shared memory, as its counter
+///          does.
 /// Cost     some 150 multiplications and three roots; no allocation. For one kernel in many
 ///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
 ///          be drawn side by side.
