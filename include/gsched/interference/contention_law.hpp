@@ -53,7 +53,7 @@ struct surroundings {
   double warps = 0; ///< of kernels whose accesses wait, beside its blocks on each of its SMs
   std::uint32_t beside = 0;  ///< kernels on its SMs
   std::uint32_t endless = 0; ///< those of them that are endless, with known waits
-  double on_memory = 0;      ///< the largest part of its time that a warp of these waits for memory
+  double memory_waits = 0;   ///< the largest part of its time that a warp of these waits for memory
   double computes = 0;       ///< how far any of them only computes
   double queue = 0;          ///< cycles for which accesses to memory wait behind endless kernels
   double conflicts = 0;      ///< cycles for which loads wait behind their accesses to shared memory
@@ -86,7 +86,7 @@ struct surroundings {
       }
       ++beside;
       endless += is_endless(d) ? 1u : 0u;
-      on_memory = std::max(on_memory, d.waits.memory);
+      memory_waits = std::max(memory_waits, d.waits.memory);
       computes = std::max(computes, only_computes(d.waits));
       if (is_endless(d))
         add_waits(d, near, resident_warps, is_older);
@@ -463,7 +463,7 @@ private:
                                          std::size_t r) noexcept {
     if (!of_two(own, s)) return 0;
     const double part = r == index(resource::xu) ? 0.4 : r == index(resource::alu) ? 0.2 : 0;
-    return part * std::max(own.takes.waits.memory, s.on_memory);
+    return part * std::max(own.takes.waits.memory, s.memory_waits);
   }
   /// Whether it shares its SMs with one kernel, and one of both is endless.
   [[nodiscard]] static bool of_two(const kernel& own, const surroundings& s) noexcept {
