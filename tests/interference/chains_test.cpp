@@ -442,6 +442,18 @@ TEST_CASE(
   CHECK(beside({&waits, &many}, no_contention(), starts, {4000, 4}, false)[0] < 1.011);
 }
 
+TEST_CASE("equal graphs in step pay for each other's starts as those out of step do") {
+  kernel_chain graph = chain(std::vector<chain_kernel>(20, kernel(2, 1, 4)));
+  graph.gap_us = 1;
+  kernel_chain out_of_step = graph;
+  for (chain_kernel& k : out_of_step.kernels) k.us = 2.3;
+  const replay_law starts{0, 0.5};
+  const double apart = beside({&graph, &out_of_step}, no_contention(), starts, {4000, 4}, false)[0];
+  CHECK(apart > 1.05);
+  for (const double slow : beside({&graph, &graph}, no_contention(), starts, {4000, 4}, false))
+    CHECK(slow == doctest::Approx(apart).epsilon(0.04));
+}
+
 TEST_CASE("on shared SMs a start costs the same for any number of blocks") {
   const auto slow = [&](double blocks, bool shares) {
     const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, blocks, 64)});

@@ -199,7 +199,7 @@ private:
   void step() {
     double next = never;
     for (const graph& g : graphs_)
-      if (free_lane(g)) next = std::min(next, g.order.due_us());
+      if (free_lane(g)) next = std::min(next, starts_us(g));
     for (const lane& l : lanes_)
       if (l.running && l.copies()) next = std::min(next, l.until_us);
     for (const double end : ends_) next = end < next ? end : next; // by value: no branch
@@ -210,7 +210,7 @@ private:
     for (std::size_t i = 0; i < sms_.size(); ++i)
       if (ends_[i] <= now_ + tiny) end_blocks(i);
     for (graph& g : graphs_) {
-      while (g.order.due_us() <= now_ + tiny) {
+      while (starts_us(g) <= now_ + tiny) {
         lane* const free = free_lane(g);
         if (!free) break;
         start(*free, g.order.take());
@@ -224,9 +224,19 @@ private:
     find_speeds();
   }
 
+  /// When the next operation of a graph starts: not while the dispatcher starts a kernel for other
+  /// SMs. So of two equal graphs in step, neither starts its kernels in the pauses of the other
+  /// alone, at no cost.
+  [[nodiscard]] double starts_us(const graph& g) const noexcept {
+    const double due = g.order.due_us();
+    return due < dispatches_until_ && g.region != dispatches_for_ ? dispatches_until_ : due;
+  }
+
   void start(lane& l, std::size_t operation) {
     l.at = operation;
     l.running = changed_ = true;
+    dispatches_for_ = l.region;
+    dispatches_until_ = now_ + replays_.dispatch_us();
     running_.push_back(&l);
     for (lane& other : lanes_)
       if (&other != &l) {
@@ -258,14 +268,15 @@ private:
     g.done_us = 0;
   }
 
-  /// The progress of its running kernel in the last `us` is undone.
+  /// Its running kernel ends `us` later.
   void lose(lane& l, double us) {
     if (!l.running || l.copies() || l.chain->endless) return;
     for_each_sm(l, [&](std::size_t i) {
       advance(i);
       for (group& g : sms_[i].groups)
         if (g.lane == l.number)
-          g.left = std::min(std::max(1.0, g.left), g.left + us / l.shape.block_us);
+          g.left =
+              std::min(std::max(1 + us / l.shape.block_us, g.left), g.left + us / l.shape.block_us);
     });
   }
 
@@ -494,6 +505,8 @@ private:
   bool changed_ = false; ///< which kernels run
   double l2_ = 0;        ///< use of the device for which the speeds are
   double dram_ = 0;
+  double dispatches_until_ = 0;    ///< until then the dispatcher starts a kernel
+  std::size_t dispatches_for_ = 0; ///< of this region
   double now_ = 0;
 };
 
