@@ -49,10 +49,12 @@ def main():
     new, old = map(pathlib.Path, sys.argv[1:])
     both = sorted(p.name for p in old.glob("*.json") if (new / p.name).exists())
     try:
+        if not both:
+            raise ValueError(f"{new}: no profile of a graph in {old}, expected at least one")
         made = {name: with_waits(old / name, json.loads((new / name).read_text())) for name in both}
     except (OSError, ValueError, KeyError, StopIteration) as e:
         print(f"add_waits: {e}", file=sys.stderr)
-        return 1
+        return 2
     for name, text in made.items():
         (old / name).write_text(text)
     print(f"{len(made)} profiles")

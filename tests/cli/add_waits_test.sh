@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tools/data/measured/add_waits.py: a profile without waits gets those counted of the same kernels, byte for byte as
+# if it had been counted with them; nothing is written where any profile is of other kernels or has them.
+program=add_waits
+# shellcheck source=tests/cli/expect.sh
+. "$(dirname "${BASH_SOURCE[0]}")/expect.sh"
+bin=$data/measured/add_waits.py
+
+counted=$data/measured/h100_blind/profiles
+edit() { # edit FROM TO EXPRESSION: a profile changed line by line, `line` by an expression of Python
+  python3 -c 'import re, sys
+for line in open(sys.argv[1]): sys.stdout.write(eval(sys.argv[3]))' "$1" "$2" "$3" >"$2"
+}
+mkdir new old other
+cp "$counted"/vgg19_b1.json "$counted"/resnet34_b8.json new
+for graph in vgg19_b1 resnet34_b8; do
+  edit new/$graph.json old/$graph.json 're.sub(r",\"waits\":\{[^}]*\}", "", line)'
+done
+expect 'the profiles to have no waits at first' bash -c '! grep -q waits old/*.json'
+
+serves new old
+expect 'it to say how many' grep -qx '2 profiles' out
+for graph in vgg19_b1 resnet34_b8; do
+  expect "$graph as it was counted" cmp "$counted/$graph.json" "old/$graph.json"
+done
+refuses 'has waits or no counters' new old
+
+without() { edit new/vgg19_b1.json old/vgg19_b1.json 're.sub(r",\"waits\":\{[^}]*\}", "", line)'; }
+without # while resnet34 has them
+cp old/vgg19_b1.json before
+refuses 'resnet34_b8.json: operation' new old
+expect 'nothing to be written where one profile is refused' cmp before old/vgg19_b1.json
+rm old/resnet34_b8.json
+edit new/vgg19_b1.json other/vgg19_b1.json 'line.replace("\"grid\":[", "\"grid\":[1", 1)'
+refuses 'other kernels than those counted' other old
+edit new/vgg19_b1.json other/vgg19_b1.json 'line.replace("NVIDIA H100", "NVIDIA H1", 1)'
+refuses 'device is NVIDIA H1 80GB HBM3 where counted' other old
+rm other/vgg19_b1.json
+refuses 'no profile of a graph' other old
+serves new old
+expect 'a profile that was refused before to be taken' cmp "$counted/vgg19_b1.json" old/vgg19_b1.json
+
+serves --help
+expect 'help that shows both folders' grep -q 'new/profiles tools/data/measured' out
+finish
