@@ -10,13 +10,15 @@ bin=$data/measured/add_waits.py
 counted=$data/measured/h100_blind/profiles
 edit() { # edit FROM TO EXPRESSION: a profile changed line by line, `line` by an expression of Python
   python3 -c 'import re, sys
-for line in open(sys.argv[1]): sys.stdout.write(eval(sys.argv[3]))' "$1" "$2" "$3" >"$2"
+for line in open(sys.argv[1]): sys.stdout.write(eval(sys.argv[2]))' "$1" "$3" >"$2"
+}
+without_waits() { # without_waits GRAPH: as it was before they were counted
+  edit "new/$1.json" "old/$1.json" 're.sub(r",\"waits\":\{[^}]*\}", "", line)'
 }
 mkdir new old other
 cp "$counted"/vgg19_b1.json "$counted"/resnet34_b8.json new
-for graph in vgg19_b1 resnet34_b8; do
-  edit new/$graph.json old/$graph.json 're.sub(r",\"waits\":\{[^}]*\}", "", line)'
-done
+without_waits vgg19_b1
+without_waits resnet34_b8
 expect 'the profiles to have no waits at first' bash -c '! grep -q waits old/*.json'
 
 serves new old
@@ -26,8 +28,7 @@ for graph in vgg19_b1 resnet34_b8; do
 done
 refuses 'has waits or no counters' new old
 
-without() { edit new/vgg19_b1.json old/vgg19_b1.json 're.sub(r",\"waits\":\{[^}]*\}", "", line)'; }
-without # while resnet34 has them
+without_waits vgg19_b1 # while resnet34 has them
 cp old/vgg19_b1.json before
 refuses 'resnet34_b8.json: operation' new old
 expect 'nothing to be written where one profile is refused' cmp before old/vgg19_b1.json

@@ -438,7 +438,7 @@ TEST_CASE(
   CHECK(beside({&few, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
         doctest::Approx(1.1).epsilon(0.015));
   kernel_chain waits = chain({kernel(1, 1, 4)});
-  waits.gap_us = 99; // it loses at most what it has done of its kernel
+  waits.gap_us = 99; // a start in its pause costs it nothing
   CHECK(beside({&waits, &many}, no_contention(), starts, {4000, 4}, false)[0] < 1.011);
 }
 
