@@ -268,15 +268,14 @@ private:
     g.done_us = 0;
   }
 
-  /// Its running kernel ends `us` later.
+  /// Its running kernel ends `us` later. Before it has done anything, several such losses are one.
   void lose(lane& l, double us) {
     if (!l.running || l.copies() || l.chain->endless) return;
+    const double part = us / l.shape.block_us;
     for_each_sm(l, [&](std::size_t i) {
       advance(i);
       for (group& g : sms_[i].groups)
-        if (g.lane == l.number)
-          g.left =
-              std::min(std::max(1 + us / l.shape.block_us, g.left), g.left + us / l.shape.block_us);
+        if (g.lane == l.number) g.left = std::min(std::max(1 + part, g.left), g.left + part);
     });
   }
 
