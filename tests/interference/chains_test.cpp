@@ -476,6 +476,18 @@ TEST_CASE("busy SMs hide the pause of a start") {
         doctest::Approx(1 + 0.05 * (1 - 0.8 * 0.8 * 0.8)).epsilon(0.01));
 }
 
+TEST_CASE("a start costs a kernel more, the longer its warps wait for memory, on SMs of its own") {
+  kernel_chain waits = chain({kernel(100, 1, 4)});
+  const kernel_chain many = chain({kernel(10, 1, 4)});
+  const auto slow = [&](bool shares) {
+    return beside({&waits, &many}, no_contention(), {0, 0.5}, {4000, 4}, shares)[0];
+  };
+  const double shared = slow(true);
+  waits.kernels[0].takes.waits.memory = 0.8;
+  CHECK(slow(false) == doctest::Approx(1 + 0.05 * 1.65).epsilon(0.01));
+  CHECK(slow(true) == doctest::Approx(shared).epsilon(0.005));
+}
+
 TEST_CASE("gaps grow with the traffic of the neighbours to L2") {
   kernel_chain some = chain({kernel(9, 1, 4)}), busy = chain({kernel(1000, 1, 4)});
   some.gap_us = 1;

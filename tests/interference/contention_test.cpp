@@ -219,6 +219,38 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "contention: on SMs of its own, latency matters the more, the longer both sides' warps wait") {
+  const contention_law law;
+  demand own = with(resource::l2, 0.2), neighbour = with(resource::dram, 0.5);
+  const auto slow = [&](bool shares) {
+    return slowdown(law, {{own, 8}, {neighbour, 8}}, 0, shares) - 1;
+  };
+  const double unknown = slow(false);
+  own.waits.memory = 0.3;
+  CHECK(slow(false) == doctest::Approx(unknown));
+  own.waits.memory = 0.8;
+  CHECK(slow(false) == doctest::Approx(1.65 * unknown));
+  neighbour.waits.memory = 0.5;
+  CHECK(slow(false) == doctest::Approx(1.65 * unknown));
+  neighbour.waits.memory = 0.1;
+  CHECK(slow(false) == doctest::Approx(0.6 * 1.65 * unknown));
+  const double shared = slow(true);
+  own.waits.memory = neighbour.waits.memory = 0.6;
+  CHECK(slow(true) == doctest::Approx(shared));
+}
+
+TEST_CASE("contention: a kernel feels what other SMs do as much, whoever shares its own") {
+  const contention_law law;
+  demand own = with(resource::l2, 0.2);
+  own.waits.memory = 0.8;
+  surroundings s;
+  s.add(with(resource::dram, 0.5), 0, 1, 8, false);
+  const double apart = law.slowdown(own, 8, s);
+  s.add(with(resource::alu, 0.1), 1, 1, 8, false);
+  CHECK(law.slowdown(own, 8, s) >= apart);
+}
+
 TEST_CASE("contention: steady traffic delays others less than traffic in bursts") {
   const contention_law law;
   demand steady = with(resource::dram, 0.5);

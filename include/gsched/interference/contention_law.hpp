@@ -15,7 +15,8 @@ namespace gsched {
 struct surroundings {
   static constexpr double schedulers = 4; ///< of an SM
   static constexpr double steady = 0.6;   ///< mean square of steady traffic, over that of bursts
-  static constexpr double stores = 5;     ///< what stores that fill memory's queues add to a square
+  static constexpr double endless_traffic = 0.65; ///< the same of endless kernels, see is_endless
+  static constexpr double stores = 5; ///< what stores that fill memory's queues add to a square
   static constexpr double endless_stores = 8.5; ///< the same where they fill them all the time
 
   /// How far a kernel waits for memory, so that warps beside its own matter to it, and its own to
@@ -27,6 +28,13 @@ struct surroundings {
   /// Whether it takes the same all the time, and it is known for what its warps wait.
   [[nodiscard]] static bool is_endless(const demand& d) noexcept {
     return d.steady && d.waits != warp_waits{};
+  }
+  /// What the square of a kernel's mean traffic counts: less where it has no bursts, and of one on
+  /// other SMs the more, the longer its warps wait for it.
+  [[nodiscard]] static double square_counts(const demand& d, bool is_near) noexcept {
+    if (is_endless(d)) return endless_traffic;
+    if (d.steady) return steady;
+    return is_near ? 1 : weight_of_traffic(d.waits);
   }
   /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access a
   /// warp, or what its use says if each is under way for 50 cycles.
@@ -62,6 +70,8 @@ struct surroundings {
   double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
+  double l2_apart = 0;     ///< the part of l2_squares of neighbours on other SMs
+  double dram_apart = 0;   ///< the same of dram_squares
   double working_sets = 0; ///< bytes, of all neighbours
   double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
   bool sets_known = true;  ///< each neighbour's working set is known
@@ -95,10 +105,17 @@ struct surroundings {
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
-    const double of_square = (d.steady ? steady : 1) * far * far;
+    const double of_square = square_counts(d, near > 0) * far * far;
     const double of_stores = d.stores * (d.steady ? endless_stores : stores) * far * far;
-    l2_squares += d.of(resource::l2) * d.of(resource::l2) * of_square;
-    dram_squares += d.of(resource::dram) * d.of(resource::dram) * (of_square + of_stores);
+    const double l2_square = d.of(resource::l2) * d.of(resource::l2) * of_square;
+    const double dram_square =
+        d.of(resource::dram) * d.of(resource::dram) * (of_square + of_stores);
+    l2_squares += l2_square;
+    dram_squares += dram_square;
+    if (!(near > 0)) {
+      l2_apart += l2_square;
+      dram_apart += dram_square;
+    }
     low_clock |= d.low_clock && far > 0;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
@@ -135,12 +152,12 @@ private:
 /// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
 /// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
-/// proportion to its square; stores that fill the queues of memory count several times. Each
-/// neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
-/// endless probe has none, and the mean of its square is smaller. Accesses of kernels on its SMs
-/// wait behind its own, for as long as these take more than on an idle device, and what they issue
-/// waits for slots that its warps take; where its waits are not known, its warps matter as far as
-/// its accesses wait in queues.
+/// proportion to its square; on SMs of their own the more, the longer the warps of both wait for
+/// memory. Stores that fill the queues of memory count several times. Each neighbour has bursts of
+/// its own, so the squares of several neighbours add up; the traffic of an endless probe has none,
+/// and the mean of its square is smaller. Accesses of kernels on its SMs wait behind its own, for as
+/// long as these take more than on an idle device, and what they issue waits for slots that its warps
+/// take; where its waits are not known, its warps matter as far as its accesses wait in queues.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
 /// traffic to DRAM.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
@@ -149,10 +166,11 @@ private:
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
 ///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
 ///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
-///          counts, and when its accesses wait, on networks beside copies, what stores count on
-///          networks beside writes and beside RegNetX on an H100, and the wavefronts under
-///          way on five networks beside bank conflicts; what is made of waits, and pauses of a warp that
-///          keeps the issue slots, on probes beside one another on one H100; the others are from
+///          counts, and when its accesses wait, on networks beside copies, how much it matters that
+///          warps wait for memory on pairs of 70 graphs on SMs of their own of one H200, what stores
+///          count on networks beside writes and beside RegNetX on an H100, and the wavefronts under way
+///          on five networks beside bank conflicts; what else is made of waits, and pauses of a warp
+///          that keeps the issue slots, on probes beside one another on one H100; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
@@ -215,9 +233,10 @@ struct contention_law {
     std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
     double on_memory = 0;         ///< how far these matter
-    double wavefronts = 0;        ///< under way: see surroundings
-    double bound = 0;             ///< see bound_by_memory
-    double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
+    double felt = 0; ///< what it feels beyond the mean of traffic of other SMs: see felt_of_memory
+    double wavefronts = 0; ///< under way: see surroundings
+    double bound = 0;      ///< see bound_by_memory
+    double on_l2 = 0;      ///< how far it depends on L2, and on DRAM: see touched
     double on_dram = 0;
     double l2_part = 1; ///< over a use of L2: of what can be reached, instead of what is counted
     double dram_part = 1;
@@ -233,6 +252,7 @@ struct contention_law {
     for (std::size_t r = 0; r < resources_on_sm; ++r) k.uses[r] = k.takes.use[r] > 0 ? 1.0 : 0.0;
     k.warps = own_warps + warps_to_fill;
     k.on_memory = surroundings::touches_memory(k.takes);
+    k.felt = felt_of_memory(k.takes.waits) - 1;
     k.wavefronts = surroundings::waiting_wavefronts(k.takes, own_warps);
     k.bound = bound_by_memory(0, dram_use);
     k.on_l2 = touched(l2_use);
@@ -275,7 +295,8 @@ struct contention_law {
       dram_squares += squared(std::min(1.0, more));
       on_dram = touched(dram_use);
     }
-    const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares;
+    const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares +
+                           own.felt * (l2_latency * s.l2_apart + dram_latency * s.dram_apart);
     const double clocks = s.low_clock && !own.takes.low_clock ? clock * (1 - own.bound) : 0;
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack

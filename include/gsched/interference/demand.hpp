@@ -72,6 +72,24 @@ struct demand {
 /// Of a load that hits in L2, on an idle device: of an H100 and an H200.
 inline constexpr double l2_hit_cycles = 290;
 
+/// How much of what makes memory slower, or stops a kernel for a moment, reaches it: the more, the
+/// longer its warps wait for memory. 1 in the mean over the time of graphs, and where that is not known.
+///
+/// Source   70 graphs on SMs of their own of an H200.
+[[nodiscard]] inline double felt_of_memory(const warp_waits& w) noexcept {
+  constexpr double mean = 0.3, more = 1.3;
+  return w == warp_waits{} ? 1 : 1 + more * (w.memory - mean);
+}
+
+/// How much others feel of a kernel's traffic: the more, the longer its warps wait for it, as more
+/// accesses are under way at once. 1 in the mean over the traffic of graphs, and where that is not known.
+///
+/// Source   as felt_of_memory.
+[[nodiscard]] inline double weight_of_traffic(const warp_waits& w) noexcept {
+  constexpr double mean = 0.5;
+  return w == warp_waits{} ? 1 : 1 + w.memory - mean;
+}
+
 /// How long an access waits that queues behind the loads of a kernel, in cycles: as long as these
 /// take more than on an idle device, while any of them are under way.
 ///

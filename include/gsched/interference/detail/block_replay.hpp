@@ -240,8 +240,10 @@ private:
     running_.push_back(&l);
     for (lane& other : lanes_)
       if (&other != &l) {
-        const double blocks = other.region == l.region ? 0 : l.kernel().blocks;
-        lose(other, replays_.lost_us(blocks, other.kernel().takes.busiest()));
+        const demand& d = other.kernel().takes;
+        const bool apart = other.region != l.region;
+        const double lost = replays_.lost_us(apart ? l.kernel().blocks : 0, d.busiest());
+        lose(other, apart ? lost * felt_of_memory(d.waits) : lost);
       }
     l.shape = block_shape(l.kernel(), regions_[l.region], law_);
     l.unplaced = l.shape.blocks;
