@@ -240,7 +240,8 @@ TEST_CASE(
   CHECK(slow(true) == doctest::Approx(shared));
 }
 
-TEST_CASE("contention: a kernel feels what other SMs do as much, whoever shares its own") {
+TEST_CASE(
+    "contention: a neighbour on a kernel's SMs does not lower the effect of other SMs' traffic") {
   const contention_law law;
   demand own = with(resource::l2, 0.2);
   own.waits.memory = 0.8;

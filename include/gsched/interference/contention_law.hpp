@@ -233,10 +233,10 @@ struct contention_law {
     std::array<double, resources_on_sm> uses{};  ///< 1 where it has any, or else 0
     double warps = warps_to_fill; ///< warps beside its blocks are compared with these
     double on_memory = 0;         ///< how far these matter
-    double felt = 0; ///< what it feels beyond the mean of traffic of other SMs: see felt_of_memory
-    double wavefronts = 0; ///< under way: see surroundings
-    double bound = 0;      ///< see bound_by_memory
-    double on_l2 = 0;      ///< how far it depends on L2, and on DRAM: see touched
+    double felt = 0;              ///< felt_of_memory, less 1: applies to the traffic of other SMs
+    double wavefronts = 0;        ///< under way: see surroundings
+    double bound = 0;             ///< see bound_by_memory
+    double on_l2 = 0;             ///< how far it depends on L2, and on DRAM: see touched
     double on_dram = 0;
     double l2_part = 1; ///< over a use of L2: of what can be reached, instead of what is counted
     double dram_part = 1;
