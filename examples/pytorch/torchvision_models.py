@@ -3,14 +3,15 @@
 
     python -m gsched.measure all --models examples/pytorch/torchvision_models.py:swin_s_b8,mc3_18_b1 ...
 
-Images are of 224 x 224 pixels, those of EfficientNet-B1 to B7 of the size that each was made for, and
-videos are 16 frames of 112 x 112.
+Images are of 224 x 224 pixels, those of EfficientNet-B1 to B7 of the size that each was made for, those
+of networks for segmentation of 520 x 520. Videos are 16 frames of 112 x 112, of MViT and S3D of 224 x 224.
 """
 
 import re
 
 SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 288, "efficientnet_b3": 300, "efficientnet_b4": 380,
-         "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inception_v3": 299}
+         "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inception_v3": 299,
+         "mvit_v1_b": 224, "mvit_v2_s": 224, "s3d": 224}
 
 
 def make(name, seed=0):
@@ -24,11 +25,13 @@ def make(name, seed=0):
     if model not in known:
         raise ValueError(f'model "{name}", expected a name of torchvision.models.list_models() and a '
                          "batch, as in resnet50_b8")
-    video = torchvision.models.get_model_builder(model).__module__.startswith("torchvision.models.video")
+    part = torchvision.models.get_model_builder(model).__module__.removeprefix("torchvision.models.")
+    of = {"weights_backbone": None} if part.startswith("segmentation") else {}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = torchvision.models.get_model(model, weights=None)
-    side = SIDES.get(model, 224)
-    shape = (batch, 3, 16, 112, 112) if video else (batch, 3, side, side)
+        module = torchvision.models.get_model(model, weights=None, **of)
+    sides = {"video": 112, "segmentation": 520}
+    side = SIDES.get(model, sides.get(part.split(".")[0], 224))
+    shape = (batch, 3, 16, side, side) if part.startswith("video") else (batch, 3, side, side)
     return module.eval().requires_grad_(False), torch.randn(
         shape, generator=torch.Generator().manual_seed(seed))
