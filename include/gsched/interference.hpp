@@ -18,3 +18,4 @@
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
+#include <gsched/interference/surroundings.hpp>

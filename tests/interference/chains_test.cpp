@@ -5,6 +5,7 @@
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
+#include <gsched/interference/surroundings.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/surroundings.hpp>
 
 #include <doctest/doctest.h>
 

@@ -2,6 +2,7 @@
 #include "drawn_numbers.hpp"
 
 #include <gsched/interference/contention_law.hpp>
+#include <gsched/interference/surroundings.hpp>
 #include <gsched/sim/detail/blocks/block_scheduler.hpp>
 #include <gsched/sim/preset.hpp>
 

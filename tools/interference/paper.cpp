@@ -3,6 +3,7 @@
 
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/surroundings.hpp>
 
 #include <algorithm>
 #include <array>

@@ -7,6 +7,7 @@
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/interference/surroundings.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -4,6 +4,7 @@
 #include "preempt/colocate/plan_check.hpp"
 #include "preempt/colocate/random_variants.hpp"
 
+#include <gsched/interference/surroundings.hpp>
 #include <gsched/preempt/colocate/pad_limits.hpp>
 #include <gsched/preempt/colocate/plan.hpp>
 

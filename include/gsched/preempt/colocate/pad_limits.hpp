@@ -6,6 +6,7 @@
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/surroundings.hpp>
 
 #include <algorithm>
 #include <cassert>

@@ -3,6 +3,7 @@
 
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/surroundings.hpp>
 #include <gsched/sim/detail/blocks/grid.hpp>
 #include <gsched/sim/detail/blocks/sm_map.hpp>
 #include <gsched/sim/detail/blocks/sm_set.hpp>
