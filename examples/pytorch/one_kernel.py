@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of one kernel, over and over: which kinds of kernels slow which, by gsched.measure.
+"""Graphs of one kind of kernel, over and over: which kinds slow which, by gsched.measure.
 
     python -m gsched.measure pairs --models examples/pytorch/one_kernel.py:gemm_h_b1,gelu_h_b1,stream_b1 ...
 
-Each function takes a batch, which is 1, and returns (module, example_input), on the host.
+Each function takes a batch, which multiplies the sizes below, and returns (module, example_input), on
+the host. Products in fp32 are by TF32 in the whole process.
 
   gemm_h        products of 1576 x 768 by 768 x 768 in fp16, as in a vision transformer
   gemm_h_small  products of 256 x 1024 by 1024 x 1024 in fp16
@@ -45,34 +46,38 @@ def product(m, x):
     return x @ m.weight
 
 
-def gemm_h(_):
-    return Repeated(product, 60, draw(768, 768, dtype=torch.float16)), draw(1576, 768, dtype=torch.float16)
+def gemm_h(batch):
+    return (Repeated(product, 60, draw(768, 768, dtype=torch.float16)),
+            draw(1576 * batch, 768, dtype=torch.float16))
 
 
-def gemm_h_small(_):
-    return Repeated(product, 100, draw(1024, 1024, dtype=torch.float16)), draw(256, 1024, dtype=torch.float16)
+def gemm_h_small(batch):
+    return (Repeated(product, 100, draw(1024, 1024, dtype=torch.float16)),
+            draw(256 * batch, 1024, dtype=torch.float16))
 
 
-def gemm_tf(_):
-    return Repeated(product, 40, draw(768, 768)), draw(1576, 768)
+def gemm_tf(batch):
+    return Repeated(product, 40, draw(768, 768)), draw(1576 * batch, 768)
 
 
-def conv_tf(_):
+def conv_tf(batch):
     return (Repeated(lambda m, x: functional.conv2d(x, m.weight, padding=1), 20, draw(64, 64, 3, 3)),
-            draw(8, 64, 56, 56))
+            draw(8 * batch, 64, 56, 56))
 
 
-def gelu_h(_):
-    return Repeated(lambda m, x: x * torch.sigmoid(1.702 * x), 30), draw(1576, 3072, dtype=torch.float16)
+def gelu_h(batch):
+    return (Repeated(lambda m, x: x * torch.sigmoid(1.702 * x), 30),
+            draw(1576 * batch, 3072, dtype=torch.float16))
 
 
-def add_f(_):
-    return Repeated(lambda m, x: x + 1, 100), draw(1024, 1024)
+def add_f(batch):
+    return Repeated(lambda m, x: x + 1, 100), draw(1024 * batch, 1024)
 
 
-def ln_h(_):
-    return Repeated(lambda m, x: functional.layer_norm(x, (768,)), 100), draw(1576, 768, dtype=torch.float16)
+def ln_h(batch):
+    return (Repeated(lambda m, x: functional.layer_norm(x, (768,)), 100),
+            draw(1576 * batch, 768, dtype=torch.float16))
 
 
-def stream(_):
-    return Repeated(lambda m, x: x + 1, 10), draw(8, 1024, 1024)
+def stream(batch):
+    return Repeated(lambda m, x: x + 1, 10), draw(8 * batch, 1024, 1024)

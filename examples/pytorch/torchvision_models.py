@@ -12,6 +12,7 @@ import re
 SIDES = {"efficientnet_b1": 240, "efficientnet_b2": 288, "efficientnet_b3": 300, "efficientnet_b4": 380,
          "efficientnet_b5": 456, "efficientnet_b6": 528, "efficientnet_b7": 600, "inception_v3": 299,
          "mvit_v1_b": 224, "mvit_v2_s": 224, "s3d": 224}
+SIDES_OF_KIND = {"video": 112, "segmentation": 520}
 
 
 def make(name, seed=0):
@@ -25,13 +26,12 @@ def make(name, seed=0):
     if model not in known:
         raise ValueError(f'model "{name}", expected a name of torchvision.models.list_models() and a '
                          "batch, as in resnet50_b8")
-    part = torchvision.models.get_model_builder(model).__module__.removeprefix("torchvision.models.")
-    of = {"weights_backbone": None} if part.startswith("segmentation") else {}
+    kind = torchvision.models.get_model_builder(model).__module__.split(".")[2] # of torchvision.models.KIND
+    backbone = {"weights_backbone": None} if kind == "segmentation" else {} # or its weights are downloaded
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = torchvision.models.get_model(model, weights=None, **of)
-    sides = {"video": 112, "segmentation": 520}
-    side = SIDES.get(model, sides.get(part.split(".")[0], 224))
-    shape = (batch, 3, 16, side, side) if part.startswith("video") else (batch, 3, side, side)
+        module = torchvision.models.get_model(model, weights=None, **backbone)
+    side = SIDES.get(model, SIDES_OF_KIND.get(kind, 224))
+    shape = (batch, 3, 16, side, side) if kind == "video" else (batch, 3, side, side)
     return module.eval().requires_grad_(False), torch.randn(
         shape, generator=torch.Generator().manual_seed(seed))
