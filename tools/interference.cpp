@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much graphs on one GPU slow each other: fits the law of contention on measured pairs, reports
-// its errors on held-out rows, and predicts. Source: Elvinger et al., SoCC 2025, sections 4 and 5.1,
+// its errors on held-out rows, predicts, and calibrates graphs. Source: Elvinger et al., SoCC 2025, sections 4 and 5.1,
 // doi:10.1145/3772052.3772270.
+#include "interference/calibration.hpp"
 #include "interference/options.hpp"
 #include "interference/report.hpp"
 #include "interference/study.hpp"
@@ -20,7 +21,21 @@ namespace {
 
 using namespace interference;
 
+int calibrate_graphs(const options& o) {
+  std::size_t done = 0;
+  common::progress_bar bar("calibrating", steps_of_calibration(o.pairs), o.progress);
+  const calibration found =
+      calibrate(*o.fitted_with, o.pairs, o.begin, [&] { bar.update(++done); });
+  if (!o.out.empty())
+    common::save(o.out, [&](std::ostream& to) { write_calibrated(to, o.solo, found); });
+  if (!o.quiet) print_calibration(std::cout, o, found);
+  if (!o.json.empty())
+    common::save(o.json, [&](std::ostream& to) { write_calibration(to, o, found); });
+  return 0;
+}
+
 int serve(const options& o) {
+  if (o.what == command::calibrate) return calibrate_graphs(o);
   if (o.what == command::predict || o.what == command::paper) {
     const bool paper = o.what == command::paper;
     if (!o.quiet) (paper ? print_paper : print_predictions)(std::cout, o);

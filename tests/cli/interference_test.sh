@@ -116,6 +116,52 @@ errors = sorted(abs(r["predicted"] / r["measured"] - 1) for r in rows if not r["
 assert errors[int(0.8 * (len(errors) - 1))] <= 0.15, errors
 PY
 
+# What is particular about graphs, from pairs: those of slow-downs that are predicted with factors are
+# found again, and errors fall. All but the two columns of the solo metrics stay.
+models=(lenet googlenet resnet50 vgg16)
+awk -F, -v OFS=, 'NR == 1 { print $0, "sensitivity", "pressure"; next }
+  { print $0, ($1 == "resnet50" ? 2 : 1), ($1 == "vgg16" ? 2 : 1) }' "$solo" > factored.csv
+head -n 1 "$corun" | cut -d, -f1-10 > pairs.csv
+for a in "${models[@]}"; do
+  for b in "${models[@]}"; do
+    [ "$a" = resnet50 ] || [ "$b" = vgg16 ] || continue # two graphs, each beside all
+    serves predict --graphs "$a:8@64,$b:8@68" --solo factored.csv --quiet --json pair.json
+    python3 - pair.json >> pairs.csv <<'PY'
+import json, sys
+a, b = json.load(open(sys.argv[1]))["graphs"]
+row = [x for g in (a, b) for x in (g["model"], g["batch"], g["sms"])]
+print(*row, a["alone_us"], b["alone_us"], a["alone_us"] * a["slowdown"], b["alone_us"] * b["slowdown"], sep=",")
+PY
+  done
+done
+serves calibrate --corun pairs.csv --solo "$solo" --out calibrated.csv --json calibrated.json
+expect "graphs are named with their factors" grep -qE '^resnet50_b8 +4 +[12]\.[0-9]{3}' out
+expect "factors are found again" python3 - calibrated.json calibrated.csv "$solo" <<'PY'
+import csv, json, sys
+j = json.load(open(sys.argv[1]))
+found = {g["model"]: (g["sensitivity"], g["pressure"]) for g in j["graphs"]}
+assert all(g["batch"] == 8 for g in j["graphs"]) and len(found) == 4, j["graphs"]
+assert 1.4 < found["resnet50"][0] < 2.6 and 1.3 < found["vgg16"][1] < 2.7, found
+assert all(0.6 < found[m][0] < 1.5 for m in ("lenet", "googlenet", "vgg16")), found
+for law in j["laws"].values():
+    assert law["with_factors"]["p90"] < 0.6 * law["without_factors"]["p90"], j["laws"]
+after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
+assert len(after) == len(before)
+for a, b in zip(after, before):
+    factors = float(a.pop("sensitivity")), float(a.pop("pressure"))
+    assert factors == (found[b["model"]] if b["batch"] == "8" and b["model"] in found else (1, 1)), b
+    assert a == b
+PY
+serves calibrate --corun pairs.csv --solo calibrated.csv --out again.csv --quiet
+expect "its own output calibrates to the same" cmp calibrated.csv again.csv
+serves evaluate --coefficients "$law" --corun pairs.csv --solo calibrated.csv --laws disjoint,disjoint_means --json judged.json
+expect "predictions have the factors" python3 - judged.json calibrated.json <<'PY'
+import json, sys
+judged, said = (json.load(open(f))["laws"] for f in sys.argv[1:])
+for law, of in said.items():
+    assert judged[law]["errors"]["seen"] == of["with_factors"], (law, judged, of)
+PY
+
 # A stream, and a matrix product by tensor cores: by arithmetic intensity they differ, so the rule
 # admits them beside each other, and none of them beside itself.
 mkdir roofline
@@ -254,11 +300,17 @@ refuses "disjoint: 2 measurements, expected at least as many as the 4 coefficien
 refuses "one.csv has no pairs for shared_kernels" evaluate --laws shared_kernels --corun one.csv
 { echo "$head"; echo "lenet,1,64,nobody,3,68,30,32,34,34"; } > unknown.csv
 refuses "unknown.csv: nobody, batch 3 has no row in" evaluate --coefficients "$law" --corun unknown.csv
+refuses "unknown.csv: nobody, batch 3 has no row in" calibrate --corun unknown.csv
 refuses "unknown.csv: nobody, batch 3 has no row in" fit --corun unknown.csv --out unknown.json
 echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv
 refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
+awk -F, 'NR == 1 || $3 == 132' "$corun" > all_sms.csv
+refuses "calibrate: no pair on SMs of its own, expected some" calibrate --corun all_sms.csv
+awk -F, '!($1 == "vgg16" && $2 == 8)' "$solo" > lacks.csv
+refuses "lacks.csv: no row of vgg16, batch 8, expected one of each graph of the pairs" calibrate --corun pairs.csv --solo lacks.csv --out x.csv
+expect "nothing is written" test ! -e x.csv
 echo '{"gsched_interference": 4}' > empty.json
 refuses "empty.json: /contention is missing" evaluate --coefficients empty.json
 

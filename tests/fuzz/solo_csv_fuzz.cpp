@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::make_unique<std::istringstream>(std::string(reinterpret_cast<const char*>(data), size));
   try {
     const std::vector<solo_metrics> rows =
-        read_solo_metrics(csv_table(std::move(text), "t", solo_columns()));
+        read_solo_metrics(csv_table(std::move(text), "t", solo_columns(), more_solo_columns()));
     solo_table t;
     for (const solo_metrics& m : rows) t.add(m, "t");
     stand_in_law few;
@@ -26,6 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       for (const std::uint32_t batch : {m.batch, std::uint32_t{1}, ~std::uint32_t{0}}) {
         const mean_use b = t.rates(m.model, batch, m.solo).value();
         fuzz::require(b.l2 >= 0 && b.l2 <= 1 && b.dram >= 0 && b.dram <= 1);
+        for (const double f : {b.factors.sensitivity, b.factors.pressure})
+          fuzz::require(f >= corun_factors::least && f <= corun_factors::most);
       }
       const kernel_chain c = stand_in_chain(m, sm_count{132}, {}, few);
       fuzz::require(std::abs(c.replay_us() / std::max(0.001, to_us(m.solo)) - 1) < 1e-6);

@@ -81,6 +81,20 @@ TEST_CASE("further columns of solo metrics are read where they are") {
   CHECK(none.l1 == 0);
 }
 
+TEST_CASE("factors are read where they are, and are 1 elsewhere") {
+  const auto read = [](const std::string& rows) {
+    return read_solo_metrics(
+        csv("model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,pressure,sensitivity\n" + rows,
+            solo_columns(), more_solo_columns()));
+  };
+  CHECK(read("a,1,10,0,0,50,0.5,2\n").front().factors == corun_factors{2, 0.5});
+  CHECK(solo("a,1,10,0,0,50,0\n").front().factors == corun_factors{});
+  CHECK(refusal([&] { static_cast<void>(read("a,1,10,0,0,50,0,2\n")); }) ==
+        "t.csv:2: '0', expected a number from 0.1 to 10");
+  CHECK(refusal([&] { static_cast<void>(read("a,1,10,0,0,50,1,11\n")); }) ==
+        "t.csv:2: '11', expected a number from 0.1 to 10");
+}
+
 TEST_CASE("groups of graphs are read, and refused in one line") {
   const auto groups = [](const std::string& rows) {
     return read_corun_groups(

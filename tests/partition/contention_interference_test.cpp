@@ -40,6 +40,18 @@ struct scene {
     law.contention.dram_latency = 0.25;
     law.replay = {0.2, 0.3};
   }
+  /// Gives both models random factors.
+  void draw_factors(std::mt19937_64& random) {
+    const auto any = [&] { return 0.1 + static_cast<double>(random() % 1000) / 500; };
+    solo_table with;
+    for (const char* model : {"a", "b"})
+      for (const std::uint32_t batch : {1u, 4u}) {
+        solo_metrics m = *metrics.find(model, batch);
+        m.factors = {any(), any()};
+        with.add(std::move(m));
+      }
+    metrics = with;
+  }
   [[nodiscard]] contention_interference model() const { return {table, metrics, law}; }
 };
 
@@ -107,6 +119,7 @@ TEST_CASE("I4: the slow-down is least beside one idle partition of one group") {
     const auto any = [&] { return static_cast<double>(random() % 1000) / 500; };
     s.law.contention = contention_law::of({any(), any(), any(), any(), any(), any()});
     s.law.replay = {any(), any()};
+    s.draw_factors(random);
     const contention_interference model = s.model();
     const auto some = [&] {
       std::vector<portion> portions;
@@ -136,20 +149,16 @@ TEST_CASE("S1, S2: partitions add up, and the slow-down never falls with a use o
     const auto any = [&] { return static_cast<double>(random() % 1000) / 500; };
     s.law.contention = contention_law::of({any(), any(), any(), any(), any(), any()});
     s.law.replay = {any(), any()};
+    s.draw_factors(random);
     const contention_interference model = s.model();
-    const mean_use a = model.use(0, 1 + random() % 4, sm_count{8});
-    const mean_use b = model.use(1, 1, sm_count{16});
+    const mean_use b = model.use(1, 1, sm_count{16}).as_neighbour();
     mean_use others = b;
-    others.l2 += a.l2;
-    others.dram += a.dram;
-    others.starts += a.starts;
+    others.add(model.use(0, 1 + random() % 4, sm_count{8}).as_neighbour());
     const auto batch = static_cast<std::uint32_t>(1 + random() % 4);
     const std::vector<gpulet> three{part(8, {{0, 10, batch}}), part(8, {{0, 10, 2}}),
                                     part(16, {{1, 10, 1}})};
-    mean_use two_and_one = model.use(0, 2, sm_count{8});
-    two_and_one.l2 += b.l2;
-    two_and_one.dram += b.dram;
-    two_and_one.starts += b.starts;
+    mean_use two_and_one = model.use(0, 2, sm_count{8}).as_neighbour();
+    two_and_one.add(b);
     const mean_use own = model.use(0, batch, sm_count{8});
     REQUIRE(model(three, 0, 0) == model.slowdown(own, two_and_one));
     REQUIRE(model.slowdown(own, {}) == doctest::Approx(1).epsilon(1e-12));

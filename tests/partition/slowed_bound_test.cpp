@@ -26,13 +26,17 @@ namespace {
 struct random_interference {
   const latency_table* table = nullptr;
   std::vector<std::array<double, 3>> each{}; ///< by model: what a request takes, times microseconds
+  std::vector<double> pressures{};           ///< by model
   std::array<double, 4> weights{};
 
   random_interference(const latency_table& t, std::mt19937_64& random) : table(&t) {
     const auto any = [&](double most) {
       return static_cast<double>(random() % 1000) / 1000 * most;
     };
-    for (std::size_t m = 0; m < t.size(); ++m) each.push_back({any(8), any(8), any(2)});
+    for (std::size_t m = 0; m < t.size(); ++m) {
+      each.push_back({any(8), any(8), any(2)});
+      pressures.push_back(0.5 + any(1));
+    }
     weights = {any(2), any(1.5), any(0.5), any(0.5)};
   }
 
@@ -43,6 +47,7 @@ struct random_interference {
     u.l2 = each[model][0] * of / us;
     u.dram = each[model][1] * (1 + of) / us;
     u.starts = each[model][2] / us;
+    u.factors.pressure = pressures[model];
     return u;
   }
   [[nodiscard]] double slowdown(const mean_use& own, const mean_use& others) const noexcept {
@@ -61,9 +66,10 @@ struct random_interference {
       mean_use most;
       for (const portion& p : all[i].portions) {
         const mean_use u = use(p.model, p.batch, all[i].sms);
-        most.l2 = std::max(most.l2, u.l2);
-        most.dram = std::max(most.dram, u.dram);
-        most.starts = std::max(most.starts, u.starts);
+        const double by = u.factors.pressure;
+        most.l2 = std::max(most.l2, by * u.l2);
+        most.dram = std::max(most.dram, by * u.dram);
+        most.starts = std::max(most.starts, by * u.starts);
       }
       others.l2 += most.l2;
       others.dram += most.dram;

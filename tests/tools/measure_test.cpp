@@ -180,6 +180,13 @@ TEST_CASE("measure: each pair once, groups apart, and some of both at any time")
   std::mt19937_64 again(1);
   CHECK(measure::pairs_of(instances, again) == pairs);
 
+  const std::vector<std::size_t> named{1, 3};
+  const auto some = measure::pairs_with(pairs, named);
+  CHECK(some.size() == 9 - 3); // but 0 and 2 beside themselves and each other
+  for (const measure::company& c : some)
+    CHECK((c.members[0].graph % 2 == 1 || c.members[1].graph % 2 == 1));
+  CHECK(measure::pairs_with(pairs, {}).empty());
+
   const auto both = measure::interleaved(pairs, groups);
   REQUIRE(both.size() == pairs.size() + groups.size());
   std::size_t of_two = 0;

@@ -60,6 +60,14 @@ CSV files
   --test-kernels probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up, likewise
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
                  if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
+                 and, from calibrate, sensitivity,pressure
+
+Calibration
+  What counters do not say of a graph, a few measured pairs do: how much more or less it is slowed
+  than the law says, and how much more or less it slows others. Of pairs on SMs of their own,
+  calibrate finds both numbers for each graph, and writes the solo metrics with them. All predictions
+  for SMs of their own use them, and so do plans. For a new graph, measure it beside two others:
+  measure pairs --beside.
 
 Examples
   interference evaluate
@@ -74,6 +82,9 @@ Examples
       three graphs that share all SMs
   interference predict --graphs resnet50:8@64,vgg16:32@68
       two on SMs of their own
+  interference calibrate --corun mine/corun_pairs.csv --solo mine/solo_metrics.csv
+                         --profiles mine/profiles --out mine/calibrated.csv
+      solo metrics with the sensitivity and the pressure of each graph
   interference paper
       the measurements of Elvinger et al. (SoCC 2025), predicted from their utilisations
 
@@ -128,6 +139,15 @@ void declare(command_line& line, raw_options& raw) {
               "SMs of the GPU; default: what machine.json beside --solo says");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
   raw.output.declare(line, {.progress = false});
+  line.subcommand("calibrate", "What is particular about each graph, from a few of its pairs");
+  line.option("--corun", raw.corun, "FILE", "Measured pairs; those on SMs of their own count");
+  line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
+  declare_profiles(line, raw.profiles);
+  line.option("--sms", raw.sms, "N",
+              "SMs of the GPU; default: what machine.json beside --corun says");
+  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  line.option("--out", raw.out, "FILE", "The rows of --solo, with sensitivity and pressure");
+  raw.output.declare(line);
   line.subcommand("paper", "Measurements of a paper, and what the law predicts");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
   raw.output.declare(line, {.progress = false});
@@ -270,6 +290,16 @@ void read_tests(options& o, const raw_options& raw, sm_count device) {
                  to_file("--test-kernels", raw.test_kernels, "a CSV file"), device);
 }
 
+/// Refuses solo metrics without a row of a graph on SMs of its own, to which its factors go.
+void expect_rows(const group_set& pairs, const solo_table& solo, const std::string& file) {
+  for (const known_group& g : pairs.groups)
+    for (const known_side& s : g.sides)
+      if (!g.shared && solo.find(s.row.model, s.row.batch) == nullptr)
+        throw error(errc::bad_profile, file + ": no row of " + s.row.model + ", batch " +
+                                           std::to_string(s.row.batch) +
+                                           ", expected one of each graph of the pairs");
+}
+
 std::unique_ptr<options> read(const raw_options& raw, command what) {
   auto made = std::make_unique<options>();
   options& o = *made;
@@ -289,7 +319,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   const bool tests =
       !(raw.test_corun + raw.test_groups + raw.test_probes + raw.test_kernels).empty();
   if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");
-  if (!raw.coefficients.empty() || what == command::predict) {
+  if (!raw.coefficients.empty() || what == command::predict || what == command::calibrate) {
     if (raw.neutral) refuse("--neutral-start", "given beside --coefficients", "one of both");
     read_coefficients(o, raw);
   }
@@ -306,6 +336,10 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
     for (const corun_pair& p :
          load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
       o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
+    if (what == command::calibrate) {
+      if (!o.out.empty()) expect_rows(o.pairs, solo, raw.solo);
+      return made;
+    }
     read_laws(o, raw);
   }
   if (!raw.test_solo.empty())
@@ -330,10 +364,11 @@ std::unique_ptr<options> parse_options(int argc, char** argv) {
   declare(line, raw);
   if (!line.parse(argc, argv)) return nullptr;
   const std::string chosen = line.chosen();
-  const command what = chosen == "fit"       ? command::fit
-                       : chosen == "predict" ? command::predict
-                       : chosen == "paper"   ? command::paper
-                                             : command::evaluate;
+  const command what = chosen == "fit"         ? command::fit
+                       : chosen == "predict"   ? command::predict
+                       : chosen == "paper"     ? command::paper
+                       : chosen == "calibrate" ? command::calibrate
+                                               : command::evaluate;
   std::unique_ptr<options> o = read(raw, what);
   raw.output.read(*o, {{"--out", o->out}});
   if (what == command::evaluate)

@@ -16,7 +16,7 @@
 namespace interference {
 
 /// What the program is asked for.
-enum class command { fit, evaluate, predict, paper };
+enum class command { fit, evaluate, predict, calibrate, paper };
 
 /// The options, read and checked.
 struct options : common::outputs {

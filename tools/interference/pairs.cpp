@@ -64,6 +64,12 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   if (counted) use_kernels(to.use, *to.chain);
 }
 
+void workloads::set_factors(const model_batch& of, const corun_factors& factors) {
+  for (auto* const chains : {&chains_, &stand_ins_})
+    for (auto& [at, chain] : *chains)
+      if (std::get<0>(at) == of.first && std::get<1>(at) == of.second) chain.factors = factors;
+}
+
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {
   known_group g;
   g.shared = std::all_of(sides.begin(), sides.end(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/quantity.hpp>
+#include <gsched/interference/corun_factors.hpp>
 #include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
@@ -28,11 +29,18 @@ using profile_set = std::map<model_batch, gsched::profile>;
 /// A graph of a measured group, with what is known of it alone.
 struct known_side {
   gsched::corun_side row;
-  gsched::mean_use use{};
-  bool endless = false; ///< a probe: its one kernel was there first, and stays
+  gsched::mean_use use{}; ///< see means()
+  bool endless = false;   ///< a probe: its one kernel was there first, and stays
   const gsched::kernel_chain* chain = nullptr;
   const gsched::kernel_chain* stand_in = nullptr; ///< without its profile; null where it has no
                                                   ///< solo metrics
+
+  /// With the factors of its chain.
+  [[nodiscard]] gsched::mean_use means() const {
+    gsched::mean_use u = use;
+    u.factors = chain->factors;
+    return u;
+  }
 };
 
 /// Graphs that were measured side by side: two or more.
@@ -63,6 +71,8 @@ public:
   ///          (bad_profile) for a profile of another GPU.
   [[nodiscard]] known_group group(const std::vector<gsched::corun_side>& sides,
                                   const std::string& file);
+  /// Gives a graph other factors, on whatever SMs it runs.
+  void set_factors(const model_batch& of, const gsched::corun_factors& factors);
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
   [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
 

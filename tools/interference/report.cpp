@@ -342,6 +342,41 @@ void write_predictions(std::ostream& out, const options& o) {
   }
 }
 
+void print_calibration(std::ostream& out, const options& o, const calibration& found) {
+  fmt::print(out, "{:<40}{:>8}{:>14}{:>12}\n", "graph", "pairs", "sensitivity", "pressure");
+  for (const auto& [graph, of] : found.graphs)
+    fmt::print(out, "{:<40}{:>8}{:>14.3f}{:>12.3f}\n",
+               fmt::format("{}_b{}", graph.first, graph.second), of.pairs, of.factors.sensitivity,
+               of.factors.pressure);
+  fmt::print(out, "\n{:<16}{:<44}{:>6}{:>9}{:>9}{:>9}{:>9}\n", "law", "errors on these pairs",
+             "number", "p50", "p90", "p95", "max");
+  line(out, "disjoint", "without factors", found.kernels_before);
+  line(out, "", "with them", found.kernels_after);
+  line(out, "disjoint_means", "without factors", found.means_before);
+  line(out, "", "with them", found.means_after);
+  note(out, o.corun, o.fitted_with.get());
+}
+
+void write_calibration(std::ostream& out, const options& o, const calibration& found) {
+  json graphs = json::array();
+  for (const auto& [graph, of] : found.graphs)
+    graphs.push_back({{"model", graph.first},
+                      {"batch", graph.second},
+                      {"pairs", of.pairs},
+                      {"sensitivity", of.factors.sensitivity},
+                      {"pressure", of.factors.pressure}});
+  const auto errors = [](const error_summary& before, const error_summary& after) {
+    return json{{"without_factors", summary_json(before)}, {"with_factors", summary_json(after)}};
+  };
+  const json all{{"corun", o.corun},
+                 {"solo", o.solo},
+                 {"graphs", graphs},
+                 {"laws",
+                  {{"disjoint", errors(found.kernels_before, found.kernels_after)},
+                   {"disjoint_means", errors(found.means_before, found.means_after)}}}};
+  out << all.dump(1) << '\n';
+}
+
 void print_paper(std::ostream& out, const options& o) {
   std::vector<double> errors;
   fmt::print(out, "{:<11}{:<60}{:>10}{:>11}{:>9}\n", "", "", "measured", "predicted", "error");

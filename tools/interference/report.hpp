@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "interference/calibration.hpp"
 #include "interference/options.hpp"
 #include "interference/rules.hpp"
 #include "interference/study.hpp"
@@ -29,6 +30,10 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
 /// The slow-downs of the graphs of --graphs.
 void print_predictions(std::ostream& out, const options& o);
 void write_predictions(std::ostream& out, const options& o);
+
+/// The factors of each graph, and the errors without and with them.
+void print_calibration(std::ostream& out, const options& o, const calibration& found);
+void write_calibration(std::ostream& out, const options& o, const calibration& found);
 
 /// Published measurements beside predictions.
 void print_paper(std::ostream& out, const options& o);

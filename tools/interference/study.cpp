@@ -48,21 +48,6 @@ some_groups only(const some_groups& all, Keep keep) {
   return those;
 }
 
-predictions predict_all(const interference_coefficients& c, const some_groups& groups, bool kernels,
-                        const std::string* unseen = nullptr, const replay_window& window = {}) {
-  predictions all(groups.size());
-  const std::size_t workers = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
-  std::atomic<std::size_t> next = 0; // groups take from 1 to 500 ms
-  std::vector<std::jthread> running;
-  for (std::size_t w = 0; w < workers; ++w)
-    running.emplace_back([&] {
-      for (std::size_t g = next++; g < groups.size(); g = next++)
-        all[g] = predict(c, *groups[g], kernels, unseen, window);
-    });
-  running.clear(); // waits for them
-  return all;
-}
-
 std::vector<double> errors_of(const predictions& predicted, const some_groups& groups) {
   std::vector<double> errors;
   for (std::size_t g = 0; g < predicted.size(); ++g)
@@ -175,11 +160,9 @@ std::vector<double> predict(const coefficients& c, const known_group& g, bool ke
       mean_use others;
       for (const known_side& other : g.sides) {
         if (&other == &s) continue;
-        others.l2 += other.use.l2;
-        others.dram += other.use.dram;
-        others.starts += other.use.starts;
+        others.add(other.means().as_neighbour());
       }
-      slow.push_back(mean_slowdown(c, s.use, others));
+      slow.push_back(mean_slowdown(c, s.means(), others));
     }
     return slow;
   }
@@ -198,6 +181,23 @@ std::vector<double> predict(const coefficients& c, const known_group& g, bool ke
     graphs.push_back({chain, g.shared ? 0 : static_cast<std::uint32_t>(i)});
   }
   return corun_slowdowns(graphs, c.contention, c.replay, window);
+}
+
+std::vector<std::vector<double>> predict_all(const coefficients& c,
+                                             std::span<const known_group* const> groups,
+                                             bool kernels, const std::string* unseen,
+                                             const replay_window& window) {
+  predictions all(groups.size());
+  const std::size_t workers = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, 16);
+  std::atomic<std::size_t> next = 0; // groups take from 1 to 500 ms
+  std::vector<std::jthread> running;
+  for (std::size_t w = 0; w < workers; ++w)
+    running.emplace_back([&] {
+      for (std::size_t g = next++; g < groups.size(); g = next++)
+        all[g] = predict(c, *groups[g], kernels, unseen, window);
+    });
+  running.clear(); // waits for them
+  return all;
 }
 
 coefficients neutral_coefficients() noexcept {

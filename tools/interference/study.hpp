@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,12 @@ using on_progress = std::function<void()>;
                                           const known_group& g, bool kernels,
                                           const std::string* unseen = nullptr,
                                           const gsched::replay_window& window = {});
+
+/// The same of many groups, on as many threads as the machine has cores: by group, then graph.
+[[nodiscard]] std::vector<std::vector<double>>
+predict_all(const gsched::interference_coefficients& c, std::span<const known_group* const> groups,
+            bool kernels, const std::string* unseen = nullptr,
+            const gsched::replay_window& window = {});
 
 /// Values that no measurement decides, as a neutral start of a fit.
 [[nodiscard]] gsched::interference_coefficients neutral_coefficients() noexcept;

@@ -49,6 +49,7 @@ struct demand {
   bool steady = false;     ///< it has no bursts: an endless probe, or an estimate
   double queued = 1;       ///< how far its accesses wait in queues: 0 to 1, of an endless probe
   warp_waits waits{};      ///< of its warps, where they are known
+  double pressure = 1;     ///< of its graph on other SMs: see corun_factors
   double stores = 0;       ///< how far its stores fill the queues of memory: 0 to 1
   double queue_cycles = 0; ///< for which accesses wait that queue behind its own: see queue_behind
 

@@ -29,10 +29,10 @@ inline void use_kernels(mean_use& use, const kernel_chain& chain) noexcept {
 /// mean use and the sum of theirs: the quick estimate, without kernels. A graph uses a memory in
 /// phases, at 60% of L2's throughput and 70% of DRAM's, so the mean of the square of its use is
 /// that part of its mean. The neighbours are slowed as much as the graph, so their use falls by
-/// that.
+/// that. `others` is the sum of what the neighbours take, each as_neighbour().
 ///
 /// Differs  from corun_slowdowns: the graphs' phases are not known, only that they have some, nor
-///          whether they use tensor cores.
+///          whether they use tensor cores. The pressure of a neighbour counts in its throughput too.
 /// Source   the throughput in a phase was chosen with six measured sets of pairs in view.
 /// Order    at least 1; never falls with a use of a neighbour.
 /// Cost     twice that of the law; no allocation.
@@ -55,7 +55,8 @@ inline void use_kernels(mean_use& use, const kernel_chain& chain) noexcept {
   s.l2_squares = s.dram_squares = 0;
   const double least = c.contention.slowdown(d, 0, s); // no more throughput than there is
   // x = 1 + (at_full_pace - 1) / x
-  return std::max(least, (1 + std::sqrt(1 + 4 * std::max(0.0, at_full_pace - 1))) / 2);
+  return own.factors.slowed(
+      std::max(least, (1 + std::sqrt(1 + 4 * std::max(0.0, at_full_pace - 1))) / 2));
 }
 
 } // namespace gsched

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/corun_factors.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -29,6 +30,7 @@ struct solo_metrics {
   double kept = 1;       ///< part of the L2 traffic that hits
   double starts = 0;     ///< of a replay, weighted as in mean_use; 0: not known
   double exposed = 0.75; ///< as in mean_use
+  corun_factors factors{};
 };
 
 /// What a graph takes of the device in the mean of a replay.
@@ -46,7 +48,30 @@ struct mean_use {
   double starts = 0;
   double exposed = 0.75; ///< part of a pause that costs it time, see replay_law::exposed; 0.75 is
                          ///< the mean of many graphs
+  corun_factors factors{};
   bool operator==(const mean_use&) const noexcept = default;
+
+  /// As graphs on other SMs feel it: l2, dram and starts times its pressure. These add up.
+  [[nodiscard]] mean_use as_neighbour() const noexcept {
+    mean_use felt = *this;
+    felt.l2 *= factors.pressure;
+    felt.dram *= factors.pressure;
+    felt.starts *= factors.pressure;
+    felt.factors = {};
+    return felt;
+  }
+  /// Adds l2, dram and starts.
+  void add(const mean_use& other) noexcept {
+    l2 += other.l2;
+    dram += other.dram;
+    starts += other.starts;
+  }
+  /// The larger of both l2, of both dram and of both starts.
+  void raise_to(const mean_use& other) noexcept {
+    l2 = std::max(l2, other.l2);
+    dram = std::max(dram, other.dram);
+    starts = std::max(starts, other.starts);
+  }
 };
 
 /// Solo metrics of models by batch size.
@@ -95,14 +120,21 @@ public:
     if (of == models_.end() || alone <= duration::zero()) return std::nullopt;
     const std::map<std::uint32_t, solo_metrics>& rows = of->second;
     const auto above = rows.lower_bound(batch);
-    if (above == rows.begin()) return in_replay(above->second).over(to_us(alone));
+    if (above == rows.begin()) {
+      mean_use use = in_replay(above->second).over(to_us(alone));
+      use.factors = above->second.factors;
+      return use;
+    }
     const auto high = above == rows.end() ? std::prev(above) : above;
     const bool one = high == rows.begin();
     const double from = one ? 0 : std::prev(high)->first;
     total low = one ? total{} : in_replay(std::prev(high)->second);
     if (one) low.exposed = high->second.exposed;
     const double part = (batch - from) / (high->first - from);
-    return low.to(in_replay(high->second), part).over(to_us(alone));
+    mean_use use = low.to(in_replay(high->second), part).over(to_us(alone));
+    const corun_factors& last = high->second.factors;
+    use.factors = one ? last : std::prev(high)->second.factors.to(last, part);
+    return use;
   }
 
 private:
@@ -120,8 +152,12 @@ private:
               between(starts, high.starts), between(exposed, high.exposed)};
     }
     [[nodiscard]] mean_use over(double us) const noexcept {
-      return {std::min(1.0, l2 / us), std::min(1.0, dram / us),
-              l2 > 0 ? std::min(1.0, hits / l2) : 0, starts / us, std::min(1.0, exposed)};
+      return {std::min(1.0, l2 / us),
+              std::min(1.0, dram / us),
+              l2 > 0 ? std::min(1.0, hits / l2) : 0,
+              starts / us,
+              std::min(1.0, exposed),
+              {}};
     }
   };
   [[nodiscard]] static total in_replay(const solo_metrics& m) noexcept {

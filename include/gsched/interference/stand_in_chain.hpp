@@ -43,6 +43,7 @@ struct stand_in_law {
   const double n = std::clamp(std::round((1 - m.active) * us / law.idle_us), 1.0, law.most_kernels);
   kernel_chain chain;
   chain.known = false;
+  chain.factors = m.factors;
   const double all = std::max(1.0, static_cast<double>(device.count()));
   chain.sms = place ? std::clamp<double>(place->sms.count(), 1, all) : all;
   chain.gap_us = std::min(law.gap_us, 0.2 * us / n);

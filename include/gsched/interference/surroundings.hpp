@@ -110,8 +110,9 @@ struct surroundings {
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
-    const double of_square = square_counts(d, near > 0) * far * far;
-    const double of_stores = d.stores * (d.steady ? endless_stores : stores) * far * far;
+    const double reach = d.pressure * far * far;
+    const double of_square = square_counts(d, near > 0) * reach;
+    const double of_stores = d.stores * (d.steady ? endless_stores : stores) * reach;
     const double l2_square = d.of(resource::l2) * d.of(resource::l2) * of_square;
     const double dram_square =
         d.of(resource::dram) * d.of(resource::dram) * (of_square + of_stores);

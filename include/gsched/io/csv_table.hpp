@@ -35,21 +35,19 @@ public:
             const std::vector<std::string>& columns,
             const std::vector<std::string>& may_be_missing = {})
       : file_(std::move(name)), in_(std::move(in)) {
-    std::vector<std::string> header;
-    if (!cut_line(header)) refuse("is empty", "a header line");
+    if (!cut_line(header_)) refuse("is empty", "a header line");
     const auto find = [&](const std::string& column) {
-      const auto at = std::find(header.begin(), header.end(), column);
-      if (at == header.end()) return absent;
-      if (std::find(at + 1, header.end(), column) != header.end())
+      const auto at = std::find(header_.begin(), header_.end(), column);
+      if (at == header_.end()) return absent;
+      if (std::find(at + 1, header_.end(), column) != header_.end())
         refuse("has column " + column + " twice", "each once");
-      return static_cast<std::size_t>(at - header.begin());
+      return static_cast<std::size_t>(at - header_.begin());
     };
     for (const std::string& column : columns) {
       columns_.push_back(find(column));
       if (columns_.back() == absent) refuse("has no column " + column, all_of(columns));
     }
     for (const std::string& column : may_be_missing) columns_.push_back(find(column));
-    width_ = header.size();
   }
   csv_table(const std::filesystem::path& file, const std::vector<std::string>& columns,
             const std::vector<std::string>& may_be_missing = {})
@@ -60,13 +58,18 @@ public:
     do {
       if (!cut_line(fields_)) return false;
     } while (fields_.size() == 1 && fields_[0].empty());
-    if (fields_.size() != width_)
-      refuse(std::to_string(fields_.size()) + " fields", std::to_string(width_));
+    if (fields_.size() != header_.size())
+      refuse(std::to_string(fields_.size()) + " fields", std::to_string(header_.size()));
     return true;
   }
 
+  /// All columns of the file, in its order.
+  [[nodiscard]] const std::vector<std::string>& header() const noexcept { return header_; }
+
   // Fields of the current line ----------------------------------------------------------------
 
+  /// All of them, by the columns of header().
+  [[nodiscard]] const std::vector<std::string>& fields() const noexcept { return fields_; }
   /// Whether the file has an optional column.
   [[nodiscard]] bool has(std::size_t column) const {
     return column < columns_.size() && columns_[column] != absent;
@@ -158,9 +161,8 @@ private:
   std::string file_;
   std::unique_ptr<std::istream> in_;
   int line_ = 0;
-  std::size_t width_ = 0;
   std::vector<std::size_t> columns_;
-  std::vector<std::string> fields_;
+  std::vector<std::string> header_, fields_;
 };
 
 } // namespace gsched

@@ -35,7 +35,8 @@ inline constexpr double shared_sm_margin = 0.2;
 /// Differs  a time-shared partition counts with the largest use of each kind of its portions, as any of their batches may run.
 ///          In a region it counts with the batch that slows most. Both slow-downs are multiplied.
 /// Units    the use of a batch: the bytes that the metrics give for all SMs, over the table's
-///          latency on the partition's SMs.
+///          latency on the partition's SMs. The metrics' factors count between partitions on SMs
+///          of their own.
 /// Errors   unknown_name for a model without metrics; check_metrics finds it at set-up. bad_option
 ///          for a region, if the constructor got nothing for shared SMs.
 /// Cost     O(portions of the GPU x log rows); in a region that of shared_sm_slowdowns.
@@ -85,10 +86,10 @@ public:
         if (!all[i].portions.empty()) same_sms.push_back(&all[i]);
         continue;
       }
-      const mean_use most = largest_use(all[i]);
-      others.l2 += most.l2;
-      others.dram += most.dram;
-      others.starts += most.starts;
+      mean_use most;
+      for (const portion& p : all[i].portions)
+        most.raise_to(use(p.model, p.batch, all[i].sms).as_neighbour());
+      others.add(most);
     }
     const double beside = slowdown(own, others);
     if (same_sms.empty()) return beside;
@@ -115,13 +116,14 @@ public:
       graphs = graphs || partitions.size() > law_.seen.graphs;
       mean_use sum;
       for (const gpulet* const g : partitions) {
-        const mean_use most = largest_use(*g);
-        sum.l2 += most.l2;
-        sum.dram += most.dram;
-        for (const portion& p : g->portions)
+        mean_use most;
+        for (const portion& p : g->portions) {
+          most.raise_to(use(p.model, p.batch, g->sms));
           if (const std::uint32_t batch = measured(p.model, p.batch);
               batch > metrics_->largest_batch(table_->name(p.model)))
             larger[p.model] = std::max(larger[p.model], batch);
+        }
+        sum.add(most);
       }
       l2 = l2 || sum.l2 > law_.seen.sum[index(resource::l2)] + rounding;
       dram = dram || sum.dram > law_.seen.sum[index(resource::dram)] + rounding;
@@ -137,17 +139,6 @@ public:
   }
 
 private:
-  /// The largest use of each kind of a partition's portions.
-  [[nodiscard]] mean_use largest_use(const gpulet& of) const {
-    mean_use most;
-    for (const portion& p : of.portions) {
-      const mean_use b = use(p.model, p.batch, of.sms);
-      most.l2 = std::max(most.l2, b.l2);
-      most.dram = std::max(most.dram, b.dram);
-      most.starts = std::max(most.starts, b.starts);
-    }
-    return most;
-  }
   /// The slow-down of the first batch beside the worst batches of the partitions.
   [[nodiscard]] double on_shared_sms(std::vector<shared_batch>& batches,
                                      std::span<const gpulet* const> partitions,

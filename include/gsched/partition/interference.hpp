@@ -32,7 +32,7 @@ concept interference_model =
 ///  S1 sum       where each partition has a model once, i(all, which, model) is slowdown(own, others):
 ///               own is the use of the model's batch on that partition, and others the sum, over
 ///               the other partitions, of the largest use of each kind (l2, dram, starts) of their
-///               portions.
+///               portions, each as_neighbour().
 ///  S2 monotone  slowdown never falls with a use of the others.
 template <class I>
 concept summed_interference =

@@ -48,6 +48,7 @@ Examples
   measure latency --models saxpy,sort --out mine
   measure all --adaptor ./libmine.so:mine_b8 --minutes 5 --out mine
   measure pairs --models tools/data/profiles/lenet_b1.json,tools/data/profiles/vgg16_b1.json --out mine
+  measure pairs --models saxpy,sort --beside sort --groups 0 --out mine
   plan --table mine/latency_batch_partition.csv --rates saxpy=1000
 
 Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
@@ -57,8 +58,8 @@ constexpr std::array known_parts{part::latency, part::pairs, part::probes, part:
                                  part::counters};
 
 struct raw_options {
-  std::string out, models, sms, probes, split = "both", groups = "12", minutes = "20",
-                                        window = "15", seed = "1";
+  std::string out, models, sms, beside, probes, split = "both", groups = "12", minutes = "20",
+                                                window = "15", seed = "1";
   std::vector<std::string> adaptors, libraries;
   common::device_option device{{.simulated = false, .preset = false}};
   common::output_options output;
@@ -80,6 +81,9 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
     line.option("--sms", raw.sms, "N,...",
                 "latency: on so many SMs; default: on all sizes that a\npartition can have");
   if (has(part::pairs)) {
+    line.option("--beside", raw.beside, "NAME[_bBATCH],...",
+                "pairs: only those with one of these graphs; two are enough for\ninterference "
+                "calibrate; default: all pairs");
     line.option("--window", raw.window, "MS", "pairs: graphs run together for so long, at least");
     line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
@@ -174,6 +178,7 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
     for (const std::uint32_t n : common::to_counts("--sms", raw.sms, 1, 100000))
       o.sms.emplace_back(n);
   std::sort(o.sms.begin(), o.sms.end());
+  if (!raw.beside.empty()) o.beside = common::to_list("--beside", raw.beside);
   o.groups = common::to_count("--groups", raw.groups, 0, 10000);
   if (!raw.probes.empty())
     for (const std::string& p : common::to_list("--probes", raw.probes)) add_probe(o.probes, p);

@@ -47,7 +47,8 @@ struct options : common::outputs {
   std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
   probe_choice probes;
   sm_split split = sm_split::both;
-  std::size_t groups = 12; ///< of three and four graphs at once
+  std::vector<std::string> beside; ///< graphs one of which is in each pair; empty: any pair counts
+  std::size_t groups = 12;         ///< of three and four graphs at once
   double minutes = 20;
   double window_ms = 15;
   std::uint64_t seed = 1;

@@ -132,6 +132,7 @@ public:
                                 " beside itself left out: it has one instance, expected two");
     }
     std::vector<company> pairs = pairs_of(instances, random);
+    if (!session_.how.beside.empty()) pairs = pairs_with(std::move(pairs), named_graphs());
     std::vector<company> groups = groups_of(instances, session_.how.groups, random);
     pending missing;
     for (company& c : interleaved(std::move(pairs), std::move(groups))) add(missing, std::move(c));
@@ -140,6 +141,22 @@ public:
   }
 
 private:
+  /// The graphs of --beside.
+  [[nodiscard]] std::vector<std::size_t> named_graphs() const {
+    std::vector<std::size_t> those;
+    for (const std::string& name : session_.how.beside) {
+      const std::size_t before = those.size();
+      for (std::size_t i = 0; i < session_.graphs.size(); ++i)
+        if (const measured_graph& g = session_.graphs[i]; g.name() == name || g.model == name)
+          those.push_back(i);
+      if (those.size() == before)
+        throw error(errc::unknown_name, "--beside: no graph \"" + name +
+                                            "\", expected one that is measured, such as " +
+                                            session_.graphs.front().name());
+    }
+    return those;
+  }
+
   using pending = std::vector<std::pair<company, std::vector<split>>>;
 
   void measure_all(const pending& missing, double until) {

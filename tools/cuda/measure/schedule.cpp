@@ -16,6 +16,15 @@ std::vector<company> pairs_of(std::span<const std::size_t> instances, std::mt199
   return all;
 }
 
+std::vector<company> pairs_with(std::vector<company> pairs, std::span<const std::size_t> graphs) {
+  std::erase_if(pairs, [&](const company& c) {
+    return std::none_of(c.members.begin(), c.members.end(), [&](const company::member& m) {
+      return std::find(graphs.begin(), graphs.end(), m.graph) != graphs.end();
+    });
+  });
+  return pairs;
+}
+
 std::vector<company> groups_of(std::span<const std::size_t> instances, std::size_t wanted,
                                std::mt19937_64& random) {
   std::vector<company::member> all_of_them;

@@ -24,6 +24,10 @@ struct company {
 [[nodiscard]] std::vector<company> pairs_of(std::span<const std::size_t> instances,
                                             std::mt19937_64& random);
 
+/// Those of them in which one of these graphs is.
+[[nodiscard]] std::vector<company> pairs_with(std::vector<company> pairs,
+                                              std::span<const std::size_t> graphs);
+
 /// At most so many groups of three and of four in turn. No two have the same graphs, and no group
 /// an instance twice.
 [[nodiscard]] std::vector<company> groups_of(std::span<const std::size_t> instances,

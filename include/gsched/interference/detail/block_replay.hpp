@@ -168,9 +168,14 @@ private:
     return *at;
   }
 
+  /// With its sensitivity, if it has SMs of its own.
   [[nodiscard]] double slowdown(graph& g, double rank) const {
+    const double slow = std::max(1.0, as_replayed(g, rank));
+    return regions_[g.region].shared ? slow : g.chain->factors.slowed(slow);
+  }
+  [[nodiscard]] double as_replayed(graph& g, double rank) const {
     if (g.replays.size() > 1) g.replays.erase(g.replays.begin()); // the other graphs had just begun
-    if (!g.replays.empty()) return std::max(1.0, ranked(g.replays, rank) / g.alone_us);
+    if (!g.replays.empty()) return ranked(g.replays, rank) / g.alone_us;
     double work = g.work + g.done_us; // by its progress
     for (std::size_t i = g.first; i < g.first + g.lanes; ++i) {
       const lane& l = lanes_[i];
@@ -178,7 +183,7 @@ private:
         work += (1 - (l.unplaced + l.resident / 2) / l.shape.blocks) * l.kernel().us;
     }
     work *= g.alone_us / g.chain->replay_us();
-    return work > 0 ? std::max(1.0, (now_ - g.begun) / work) : std::max(1.0, now_);
+    return work > 0 ? (now_ - g.begun) / work : now_;
   }
 
   [[nodiscard]] bool enough(const replay_window& w) const noexcept {
@@ -244,7 +249,7 @@ private:
         const demand& d = other.kernel().takes;
         const bool apart = other.region != l.region;
         const double lost = replays_.lost_us(apart ? l.kernel().blocks : 0, d.busiest());
-        lose(other, apart ? lost * felt_of_memory(d.waits) : lost);
+        lose(other, apart ? lost * felt_of_memory(d.waits) * l.chain->factors.pressure : lost);
       }
     l.shape = block_shape(l.kernel(), regions_[l.region], law_);
     l.unplaced = l.shape.blocks;
@@ -262,7 +267,7 @@ private:
       if (other->chain->endless)
         streams += other->dram;
       else
-        l2 += other->l2;
+        l2 += other->l2 * pressure_on(l, *other);
     graph& g = graphs_[l.graph];
     g.done_us += l.kernel().us + g.chain->gap_us;
     if (!g.order.end(l.at, now_ + g.chain->gap_us + replays_.gap(l2, streams, g.dram))) return;
@@ -435,17 +440,28 @@ private:
 
   /// The speed of blocks of the k-th running kernel on an SM with so many blocks of each lane.
   [[nodiscard]] double speed(std::size_t k, const std::vector<std::uint32_t>& blocks) const {
+    const lane& l = *running_[k];
     surroundings around;
     for (std::size_t j = 0; j < running_.size(); ++j) {
       const lane& other = *running_[j];
       const double near = blocks[other.number];
       if (j != k && other.resident > 0)
-        around.add(use_of(other, near), near > 0 ? 1 : 0, 1, near * other.shape.warps, j < k);
+        around.add(beside(l, other, near), near > 0 ? 1 : 0, 1, near * other.shape.warps, j < k);
     }
-    const lane& l = *running_[k];
     const double here = blocks[l.number];
     return 1 / (l.shape.block_us * l.shape.block_time(here, l.resident) *
                 law_.slowdown(use_of(l, here), here * l.shape.warps, around));
+  }
+
+  /// How much more than its counters say a neighbour's traffic costs a kernel on other SMs.
+  [[nodiscard]] static double pressure_on(const lane& l, const lane& other) noexcept {
+    return other.region != l.region ? other.chain->factors.pressure : 1;
+  }
+  /// What a neighbour takes, with so many blocks on an SM of the kernel.
+  [[nodiscard]] demand beside(const lane& l, const lane& other, double near) const noexcept {
+    demand d = use_of(other, near);
+    d.pressure = pressure_on(l, other);
+    return d;
   }
 
   /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it

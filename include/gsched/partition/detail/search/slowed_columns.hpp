@@ -152,8 +152,9 @@ private:
       const duration alone = t.latency(demand.model, n, of.sms);
       if (2 * alone > demand.slo) return;
       const mean_use use = beside_.use(demand.model, n, of.sms);
+      const mean_use felt = use.as_neighbour();
       batches_.push_back(
-          {i, d, use, {use.l2, use.dram, use.starts}, to_s(alone), to_s(demand.slo), n / need});
+          {i, d, use, {felt.l2, felt.dram, felt.starts}, to_s(alone), to_s(demand.slo), n / need});
     }
   }
 
