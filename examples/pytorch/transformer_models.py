@@ -13,6 +13,10 @@ Each function takes a batch and returns (module, example_input), on the host.
   wav2vec2        wav2vec 2.0 base, 4 s of sound
   clip_vision     image encoder of CLIP ViT-B/16, 224 x 224 pixels
   segformer       SegFormer-B2 without its head, 512 x 512 pixels
+  dinov2          DINOv2 ViT-S/14, 224 x 224 pixels
+  opt_125m        OPT 125M: all logits of 256 tokens
+  mobilevit       MobileViT small without its head, 256 x 256 pixels
+  hubert          HuBERT base, 4 s of sound
 """
 
 import torch
@@ -94,3 +98,24 @@ def clip_vision(batch):
 def segformer(batch):
     config = transformers.SegformerConfig(depths=[3, 4, 6, 3], hidden_sizes=[64, 128, 320, 512])
     return made(transformers.SegformerModel, config, signal(batch, 3, 512, 512))
+
+
+def dinov2(batch):
+    config = transformers.Dinov2Config(
+        hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=224, patch_size=14)
+    return made(transformers.Dinov2Model, config, signal(batch, 3, 224, 224))
+
+
+def opt_125m(batch):
+    config = transformers.OPTConfig(
+        vocab_size=50272, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, ffn_dim=3072,
+        use_cache=False)
+    return made(transformers.OPTForCausalLM, config, tokens(batch, 256, 50272))
+
+
+def mobilevit(batch):
+    return made(transformers.MobileViTModel, transformers.MobileViTConfig(), signal(batch, 3, 256, 256))
+
+
+def hubert(batch):
+    return made(transformers.HubertModel, transformers.HubertConfig(), signal(batch, 64000))

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 namespace gsched {
 
@@ -30,8 +29,8 @@ struct corun_factors {
   /// On the line to others, at a part of the way from 0 to 1.
   [[nodiscard]] corun_factors to(const corun_factors& others, double part) const noexcept {
     const double at = std::clamp(part, 0.0, 1.0);
-    return {std::lerp(sensitivity, others.sensitivity, at),
-            std::lerp(pressure, others.pressure, at)};
+    return {sensitivity + (others.sensitivity - sensitivity) * at,
+            pressure + (others.pressure - pressure) * at};
   }
 };
 
