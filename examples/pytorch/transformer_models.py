@@ -15,7 +15,6 @@ Each function takes a batch and returns (module, example_input), on the host.
   segformer       SegFormer-B2 without its head, 512 x 512 pixels
   dinov2          DINOv2 ViT-S/14, 224 x 224 pixels
   opt_125m        OPT 125M: all logits of 256 tokens
-  mobilevit       MobileViT small without its head, 256 x 256 pixels
   hubert          HuBERT base, 4 s of sound
 """
 
@@ -111,10 +110,6 @@ def opt_125m(batch):
         vocab_size=50272, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, ffn_dim=3072,
         use_cache=False)
     return made(transformers.OPTForCausalLM, config, tokens(batch, 256, 50272))
-
-
-def mobilevit(batch):
-    return made(transformers.MobileViTModel, transformers.MobileViTConfig(), signal(batch, 3, 256, 256))
 
 
 def hubert(batch):

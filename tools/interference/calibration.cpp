@@ -96,7 +96,9 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
   const double most = std::log(corun_factors::most), step = 0.5;
   const std::vector<unknown> unknowns(2, {0, step, -most, most});
   for (int sweep = 0; sweep < sweeps; ++sweep)
-    for (const auto& [graph, groups] : by_graph) {
+    for (const auto& of : by_graph) {
+      const model_batch& graph = of.first;
+      const some_groups& groups = of.second;
       corun_factors& f = found.graphs[graph].factors;
       const auto set = [&](std::span<const double> v) {
         f = {std::exp(v[0]), std::exp(v[1])};
