@@ -133,6 +133,21 @@ TEST_CASE("factors: pressure counts the starts and the traffic between kernels a
   CHECK(by_gaps() == doctest::Approx(1 + 2 * (usual - 1)).epsilon(0.02));
 }
 
+TEST_CASE("factors: pressure counts the squares of the traffic, and no throughput") {
+  kernel_chain a = streaming(20, 0.3), b = streaming(20, 0.3);
+  contention_law latency = no_contention();
+  latency.l2_latency = 0.3;
+  const auto by = [&](const contention_law& law) {
+    return beside({&a, &b}, law, only_placing, {4000, 4}, false)[0];
+  };
+  const double usual = by(latency);
+  REQUIRE(usual > 1.01);
+  const double by_throughput = by(no_contention());
+  b.factors.pressure = 3;
+  CHECK(by(latency) == doctest::Approx(1 + 3 * (usual - 1)).epsilon(0.02));
+  CHECK(by(no_contention()) == by_throughput);
+}
+
 TEST_CASE("factors: graphs on the same SMs have none") {
   kernel_chain a = streaming(20, 0.5), b = streaming(30, 0.4);
   const std::vector<double> usual = slowed(a, b, true);
