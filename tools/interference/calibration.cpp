@@ -43,23 +43,6 @@ std::map<model_batch, some_groups> groups_by_graph(const group_set& pairs) {
   return by;
 }
 
-some_groups on_own_sms(const group_set& pairs) {
-  some_groups those;
-  for (const known_group& g : pairs.groups)
-    if (!g.shared) those.push_back(&g);
-  return those;
-}
-
-error_summary errors_of(const some_groups& groups, const interference_coefficients& c,
-                        bool kernels) {
-  std::vector<double> errors;
-  const std::vector<std::vector<double>> slow = predict_all(c, groups, kernels);
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    for (std::size_t i = 0; i < slow[g].size(); ++i)
-      errors.push_back(relative_error(slow[g][i], groups[g]->sides[i].row.slowdown()));
-  return summary_of(std::move(errors));
-}
-
 /// Of both laws.
 std::vector<double> residuals_of(const some_groups& groups, const interference_coefficients& c) {
   std::vector<double> r;
@@ -84,14 +67,14 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
   const std::map<model_batch, some_groups> by_graph = groups_by_graph(pairs);
   if (by_graph.empty())
     throw error(errc::too_small, "calibrate: no pair on SMs of its own, expected some");
-  const some_groups all = on_own_sms(pairs);
+  const auto errors = [&](subject law) { return judge(pairs, law, c).seen; };
   calibration found;
   for (const auto& [graph, groups] : by_graph) {
     found.graphs[graph].pairs = groups.size();
     known.set_factors(graph, {});
   }
-  found.kernels_before = errors_of(all, c, true);
-  found.means_before = errors_of(all, c, false);
+  found.kernels_before = errors(subject::disjoint);
+  found.means_before = errors(subject::disjoint_means);
   // Logarithms of both factors; as unsure at first as a factor of 1.6.
   const double most = std::log(corun_factors::most), step = 0.5;
   const std::vector<unknown> unknowns(2, {0, step, -most, most});
@@ -119,8 +102,8 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
     of.factors = {rounded(of.factors.sensitivity), rounded(of.factors.pressure)};
     known.set_factors(graph, of.factors);
   }
-  found.kernels_after = errors_of(all, c, true);
-  found.means_after = errors_of(all, c, false);
+  found.kernels_after = errors(subject::disjoint);
+  found.means_after = errors(subject::disjoint_means);
   return found;
 }
 

@@ -71,7 +71,7 @@ public:
   ///          (bad_profile) for a profile of another GPU.
   [[nodiscard]] known_group group(const std::vector<gsched::corun_side>& sides,
                                   const std::string& file);
-  /// Gives a graph other factors, on whatever SMs it runs.
+  /// Gives a graph other factors, on any SMs.
   void set_factors(const model_batch& of, const gsched::corun_factors& factors);
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
   [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
