@@ -11,6 +11,11 @@ runs start together with other processes (--start-with).
     serve_partitions.py --run "--rates resnet50=300,vgg16=200 --seconds 20" \\
         --run "--rates resnet50=300,vgg16=200 --seconds 20 --planner sbp"
 
+Models of other files are named as for gsched.measure, which makes their tables:
+
+    serve_partitions.py --models net.py:small,large --batches 1 --table mine/latency_batch_partition.csv \\
+        --run "--rates small=300,large=20 --solo mine/solo_metrics.csv --learn-interference"
+
 The library is the file that SERVE_PARTITIONS_LIBRARY names, or libserve_partitions_graphs.so beside
 this file, or in build/release/bin of the checkout that this file is in.
 """
@@ -29,6 +34,7 @@ import time
 
 import checkout # the package of this checkout
 import gsched
+import gsched.measure
 import models
 import workload
 
@@ -63,7 +69,7 @@ def options():
                    help="of serve_partitions, without --device, --batches and --table; it plans "
                         "with the interference law that ships, unless it says otherwise")
     p.add_argument("--models", default="lenet,googlenet,resnet50,ssdlite_mobilenet,vgg16",
-                   help="to capture; default: %(default)s")
+                   help="to capture, or FILE.py:NAME,NAME,...; default: %(default)s")
     p.add_argument("--batches", default="1,2,4,8,16,32",
                    help="of which each model is captured; default: %(default)s")
     p.add_argument("--instances", type=workload.COUNT, default=3,
@@ -78,17 +84,25 @@ def options():
     p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
     try:
-        a.models = [models.known(m) for m in a.models.split(",")]
         a.batches = [int(b) for b in a.batches.split(",")]
+        a.modules = modules_of(a)
         if a.batches != sorted(set(a.batches)) or a.batches[0] < 1:
             raise ValueError(f"batches {a.batches}, expected some that rise from 1 or more")
         with open(a.table, newline="") as f:
             rows = list(csv.DictReader(f))
         a.rows = {(r["model"], int(r["batch"]), int(r["sms"])): float(r["latency_us"])
                   for r in rows}
-    except (ValueError, OSError, KeyError) as e:
+    except (ValueError, OSError, KeyError, gsched.measure.UsageError) as e:
         p.error(str(e))
     return a
+
+
+def modules_of(a):
+    """[(file, name, batch)] of what is captured; the file is None for those of models.py."""
+    if ".py:" not in a.models:
+        return [(None, models.known(m), b) for m in a.models.split(",") for b in a.batches]
+    _, modules = gsched.measure.models_of(a.models, a.batches)
+    return modules
 
 
 def replay_us(torch, captured, gpu, times=15):
@@ -110,12 +124,18 @@ def capture_all(torch, a):
     """[(captured, model, gpu, batch)]."""
     made = []
     for gpu in range(a.gpu, a.gpu + a.gpus):
-        for name in a.models:
-            module, _ = models.make(name, a.seed)
-            for batch in a.batches:
+        module, last, files = None, None, {}
+        for file, name, batch in a.modules:
+            if file is not None:
+                if file not in files:
+                    files[file] = gsched.measure.load_file(file)
+                module, example = gsched.measure.maker_of(files[file], file, name)(batch)
+            else:
+                if name != last: # all batches have the same weights
+                    module, last = models.make(name, a.seed)[0], name
                 example = models.draw(f"{name}_b{batch}", torch.Generator().manual_seed(a.seed))
-                made.append((gsched.capture(module, example, instances=a.instances, name=name,
-                                            gpu=gpu), name, gpu - a.gpu, batch))
+            made.append((gsched.capture(module, example, instances=a.instances, name=name, gpu=gpu),
+                         name, gpu - a.gpu, batch))
     return made
 
 

@@ -6,9 +6,11 @@
 
 #include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/corun_learning.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/graph_batches.hpp>
 #include <gsched/serving/group_assignment.hpp>
+#include <gsched/serving/interference_learning.hpp>
 #include <gsched/serving/learned_factor.hpp>
 #include <gsched/serving/paced_batches.hpp>
 #include <gsched/serving/plan_loop.hpp>

@@ -77,6 +77,39 @@ if [[ -z ${GSCHED_SANITIZED:-} ]]; then
   serve hour --rates lenet=100,resnet50=50 --seconds 3600
 fi
 
+# Batches slow each other otherwise than plans assume: what was learned of the models is told, and can be planned with.
+python3 - "$data/solo_metrics.csv" "$work/true_solo.csv" <<'PY'
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+with open(sys.argv[2], "w") as f:
+    w = csv.DictWriter(f, [*rows[0], "sensitivity", "pressure"])
+    w.writeheader()
+    for r in rows:
+        w.writerow({**r, "sensitivity": 2.5 if r["model"] == "resnet50" else 1, "pressure": 1})
+PY
+beside=(--rates lenet=4000,googlenet=1000,resnet50=1200,ssdlite_mobilenet=900,vgg16=500 --gpus 2 --period 10
+  --true-solo "$work/true_solo.csv")
+[[ -n ${GSCHED_SANITIZED:-} ]] || {
+  serve learning "${beside[@]}" --seconds 60 --learn-interference --learned "$work/learned.csv"
+  serve learned "${beside[@]}" --seconds 10 --solo "$work/learned.csv"
+  grep -qE '^resnet50 +[2-3]\.[0-9]+ ' "$work/learning.txt" || { echo "what was learned is not told"; failed=1; }
+  python3 - "$data/solo_metrics.csv" "$work/learned.csv" <<'PY' || failed=1
+import csv, sys
+before, after = (list(csv.DictReader(open(f))) for f in sys.argv[1:])
+assert [{k: r[k] for k in before[0]} for r in after] == before
+for r in after:
+    s, p = float(r["sensitivity"]), float(r["pressure"])
+    assert 1.7 < s < 3.2 if r["model"] == "resnet50" else 0.7 < s < 1.4, r
+    assert 0.7 < p < 1.4, r
+PY
+}
+refuses "--learn-interference: without predicted interference, expected --plan-interference, which learned factors correct" \
+  --rates vgg16=1 --learn-interference --plan-interference none
+refuses "--learned: given without --learn-interference, expected it beside that" --rates vgg16=1 --learned "$work/x.csv"
+refuses "--learn-interference: given beside --once, which plans for good, expected one of both" --rates vgg16=1 --learn-interference --once
+refuses "--true-solo: given without --interference, expected a law that simulated batches follow" \
+  --rates vgg16=1 --interference none --true-solo "$work/true_solo.csv"
+
 # A picture, where there is gnuplot: what was asked for, each switch, and the share that was late.
 if command -v gnuplot > /dev/null; then
   serve drawn --rate-trace "$work/jump.csv" --gpus 1 --leave-idle --seconds 60 --period 5 --plot "$work/jump.svg"
@@ -108,6 +141,13 @@ for name, r in said.items():
     assert sum(p["violated"] for p in r["periods"]) == r["all"]["late"] + r["all"]["dropped"], name
     for m in r["models"]:
         assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
+if long:
+    learning = {m["model"]: m for m in said["learning"]["learned"]}
+    assert learning["resnet50"]["error"] < 0.7 * learning["resnet50"]["error_at_first"], learning
+    assert "interference" in [p["reason"] for p in said["learning"]["periods"]]
+    # The first plan of the next run knows it: what is late in the first period without, is in time.
+    late = [said[name]["periods"][0]["violated"] for name in ("learning", "learned")]
+    assert late[1] < late[0] / 4, late
 assert said["calm"]["all"]["violations"] <= 0.01 < said["full"]["all"]["violations"], said["full"]["all"]
 # What no fit has seen is told of the plan at the end, and of each period's.
 beyond = {name: [p["beyond_the_fit"] for p in r["periods"]] for name, r in said.items()}

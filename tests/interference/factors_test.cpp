@@ -44,6 +44,18 @@ std::vector<double> slowed(const kernel_chain& a, const kernel_chain& b, bool sh
 
 } // namespace
 
+TEST_CASE("factors: those learned multiply those of each row, within the bounds") {
+  solo_table t;
+  t.add({"a", 2, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {1.5, 0.5}});
+  t.add({"a", 6, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {8, 0.2}});
+  t.add({"b", 1, from_us(100), 0.2, 0.1, 0.5});
+  t.multiply_factors("a", {2, 0.4});
+  t.multiply_factors("none", {2, 2});
+  CHECK(t.find("a", 2)->factors == corun_factors{3, 0.2});
+  CHECK(t.find("a", 6)->factors == corun_factors{10, 0.1});
+  CHECK(t.find("b", 1)->factors == corun_factors{});
+}
+
 TEST_CASE("factors: between two batches they lie on a line, and beyond the last they stay") {
   solo_table t;
   t.add({"a", 2, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {1.5, 0.5}});

@@ -403,6 +403,33 @@ TEST_CASE("corrections change when a batch starts and which requests can be in t
   CHECK(f.partitions()[*first].expected(0, 3) == 4ms);
 }
 
+TEST_CASE("other slow-downs hold at once, for the partitions of the plan that exists") {
+  const latency_table t = even_table({1ms, 1ms});
+  frontend f(t, {20ms, 20ms}, {{sm_count{16}, sm_count{8}}, {sm_count{16}, sm_count{8}}});
+  const partition_plan plan{{{1, sm_count{8}, 10ms, {{0, 100, 2}}},
+                             {0, sm_count{8}, 10ms, {{1, 100, 2}}},
+                             {1, sm_count{8}, 10ms, {{1, 100, 2}}}}};
+  f.switch_to({{{0, sm_count{8}, 10ms, {{0, 100, 2}}}}}, at(0ms)); // takes the first place
+  f.switch_to(plan, at(0ms));
+  const auto of = [&](std::uint32_t gpu, std::size_t model) -> const served_partition& {
+    for (const served_partition& p : f.partitions())
+      if (p.planned && p.gpu == gpu && p.portions[0].model == model) return p;
+    FAIL("no such partition");
+    return f.partitions()[0];
+  };
+  const auto asked = f.arrive(0, 7, at(1ms));
+  REQUIRE(asked);
+  f.expect(plan, [](std::span<const gpulet> all, std::size_t which, std::size_t model) {
+    return static_cast<double>(all.size()) + 0.25 * static_cast<double>(which) +
+           0.5 * static_cast<double>(model);
+  });
+  CHECK(of(0, 1).expected(1, 1) == 3ms);    // alone on its GPU, as model 1: 1.5
+  CHECK(of(1, 0).expected(0, 1) == 4ms);    // the first of two: 2
+  CHECK(of(1, 1).expected(1, 1) == 5500us); // the second, as model 1: 2.75
+  CHECK(f.counts(0).waiting == 1);          // no request moves
+  CHECK(f.try_start(*asked, at(1ms)).has_value());
+}
+
 TEST_CASE("F4: requests go to partitions in proportion to the planned rates") {
   const latency_table t = even_table({1ms});
   frontend f(t, {20ms}, {gpu_shape{sm_count{32}, sm_count{8}}});

@@ -3,6 +3,7 @@
 #include "serving/instant.hpp"
 
 #include <gsched/io/rate_curve_csv.hpp>
+#include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
 #include <gsched/serving/plan_service.hpp>
 #include <gsched/serving/simulated_batches.hpp>
@@ -309,6 +310,95 @@ TEST_CASE("batches that take longer than planned lead to another plan, which has
   CHECK(roomy.periods[1].reason == replan_reason::violations);
   CHECK(roomy.periods[1].margins[0] > 1);
   CHECK(roomy.all().violations() < fixed.all().violations());
+}
+
+TEST_CASE("interference that is worse than planned is learned, and the next plan knows it") {
+  service s;
+  s.table = table_of(3);
+  s.slos = {20ms, 20ms, 20ms};
+  s.shapes.assign(1, gpu_shape{sm_count{96}, sm_count{8}});
+  s.options.length = 60s;
+  s.options.period = 5s;
+  const auto metrics = [&](double pressure) {
+    solo_table t;
+    for (std::size_t m = 0; m < 3; ++m) {
+      solo_metrics of{s.table.name(m), 1, 2ms, 0.08, 0.08, 0.9};
+      if (m == 0) of.factors.pressure = pressure;
+      t.add(of);
+    }
+    return t;
+  };
+  interference_coefficients c;
+  c.contention.l2_latency = 0.3;
+  c.contention.dram_latency = 0.5;
+  const solo_table known = metrics(1), real = metrics(3);
+  s.expected = contention_interference(s.table, known, c);
+  s.truth = contention_interference(s.table, real, c);
+  bool is_fixed = true; // the plan: 32 SMs for each model
+  const auto plan = [&](const latency_table& t, std::span<const model_demand> d,
+                        const contention_interference& beside) {
+    if (!is_fixed) return elastic_planner{}.plan(t, d, s.shapes, beside);
+    partition_plan p;
+    for (std::size_t m = 0; m < 3; ++m) p.gpulets.push_back({0, sm_count{32}, 8ms, {{m, 1100, 4}}});
+    return std::optional<partition_plan>(p);
+  };
+  int made = 0;
+  const auto rules = [&](std::span<const corun_factors> learned) {
+    ++made;
+    const auto now = std::make_shared<solo_table>(known);
+    for (std::size_t m = 0; m < learned.size(); ++m)
+      now->multiply_factors(s.table.name(m), learned[m]);
+    const contention_interference beside(s.table, *now, c);
+    return plan_rules{
+        [&plan, now, beside](const latency_table& t, std::span<const model_demand> d) {
+          return plan(t, d, beside);
+        },
+        [now, beside](std::span<const gpulet> all, std::size_t which, std::size_t m) {
+          return beside(all, which, m);
+        }};
+  };
+  const contention_interference first(s.table, known, c);
+  s.planner = [&](const latency_table& t, std::span<const model_demand> d) {
+    return plan(t, d, first);
+  };
+  s.options.learning = interference_learning{first, rules};
+  for (std::size_t m = 0; m < 3; ++m) s.offer_model(m, 1100);
+  const service_outcome o = s.run();
+  check_conservation(o);
+  CHECK(made >= static_cast<int>(o.periods.size()) - 1);
+  REQUIRE(o.learned.size() == 3);
+  for (std::size_t m = 0; m < 3; ++m) {
+    CHECK(o.learned[m].factors.pressure == doctest::Approx(m == 0 ? 3 : 1).epsilon(0.2));
+    CHECK(o.learned[m].factors.sensitivity == doctest::Approx(1).epsilon(0.2));
+    CHECK(o.learned[m].watched > 1000);
+    if (m > 0) CHECK(o.learned[m].of.learned < 0.7 * o.learned[m].of.at_first);
+  }
+  CHECK(o.periods[0].factors[0] == corun_factors{});
+  CHECK(o.periods[1].factors[0].pressure > 1.3);
+  CHECK(o.periods[1].reason == replan_reason::interference);
+  CHECK(o.periods.back().reason == replan_reason::none); // what moves a little changes nothing
+  CHECK(o.switches == 0);
+  CHECK(text_of(s.run()) == text_of(o));
+
+  // Without learning the table is corrected for the neighbours of the one that presses.
+  const double corrected = o.periods.back().corrections[1];
+  s.options.learning.reset();
+  CHECK(s.run().periods.back().corrections[1] > 1.05 * corrected);
+
+  // A planner that may choose puts the models where they do not press on each other.
+  is_fixed = false;
+  s.options.learning = interference_learning{first, rules};
+  const service_outcome chosen = s.run();
+  check_conservation(chosen);
+  CHECK(chosen.periods[0].violated > chosen.periods[0].ended / 50);
+  CHECK(chosen.periods[1].switched);
+  CHECK(chosen.periods[1].partitions < chosen.periods[0].partitions);
+  for (std::size_t i = 1; i < chosen.periods.size(); ++i)
+    CHECK(chosen.periods[i].violated <= chosen.periods[i].ended / 100);
+  CHECK(chosen.learned[0].factors.pressure > 1.2); // though nothing is beside it any more
+
+  s.options.learning->rules = {};
+  CHECK_THROWS_AS(s.run(), error);
 }
 
 TEST_CASE("batches too slow for any plan are served as well as there is a plan") {

@@ -59,6 +59,23 @@ TEST_CASE("too few batches change nothing, and count with those of the next peri
   CHECK_FALSE(c.close_period()); // those of 16 SMs still wait
 }
 
+TEST_CASE("what learned interference explains does not correct the table as well") {
+  time_corrections c(2, {true, 0.95, 10, 0.05, 0, 4}); // a correction never falls by itself
+  run_batches(c, 0, sm_count{8}, 10, 1.6);
+  run_batches(c, 1, sm_count{8}, 10, 1.6);
+  CHECK(c.close_period(std::vector<double>{1.25, 1}));
+  CHECK(c.factors()[0] == doctest::Approx(1.6 / 1.25).epsilon(0.01));
+  CHECK(c.factors()[1] == doctest::Approx(1.6).epsilon(0.01));
+  // Later ones are measured by the new plan; what is explained late lowers the factor at once.
+  CHECK(c.close_period(std::vector<double>{1, 1.6}));
+  CHECK(c.factors()[0] == doctest::Approx(1.28).epsilon(0.01));
+  CHECK(c.factors()[1] == 1);
+  // Less interference: batches were planned too long, and the same times are late by the new plan.
+  run_batches(c, 1, sm_count{8}, 10, 0.9);
+  CHECK(c.close_period(std::vector<double>{1, 0.75}));
+  CHECK(c.factors()[1] == doctest::Approx(1.2).epsilon(0.01));
+}
+
 TEST_CASE("a correction falls slowly, and slower each time that it fell too far") {
   time_corrections c(1, {true, 0.95, 10, 0.05, 0.5, 4});
   const auto period = [&](double share) {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/calibration.hpp"
 
+#include "common/report/solo_factors.hpp"
 #include "interference/fitting.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
-#include <gsched/io/csv_table.hpp>
-#include <gsched/io/solo_csv.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <ostream>
 #include <set>
 #include <span>
@@ -109,20 +107,11 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
 
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found) {
-  csv_table rows(solo, solo_columns());
-  std::vector<std::size_t> kept; // columns but those of the factors
-  const std::vector<std::string>& names = rows.header();
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] != "sensitivity" && names[i] != "pressure") kept.push_back(i);
-  for (const std::size_t i : kept) out << names[i] << ',';
-  out << "sensitivity,pressure\n";
-  while (rows.next()) {
-    for (const std::size_t i : kept) out << rows.fields()[i] << ',';
-    const model_batch graph{rows.text(0), rows.count(1)};
-    const auto of = found.graphs.find(graph);
-    const corun_factors f = of == found.graphs.end() ? corun_factors{} : of->second.factors;
-    out << fmt::format("{},{}\n", f.sensitivity, f.pressure);
-  }
+  common::write_factors(out, solo,
+                        [&](const std::string& model, std::uint32_t batch, const corun_factors&) {
+                          const auto of = found.graphs.find({model, batch});
+                          return of == found.graphs.end() ? corun_factors{} : of->second.factors;
+                        });
 }
 
 } // namespace interference

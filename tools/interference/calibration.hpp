@@ -42,7 +42,7 @@ struct calibration {
 
 /// Writes the rows of a file of solo metrics as they are, but with the factors that were found in
 /// the columns sensitivity and pressure.
-/// Errors   those of csv_table.
+/// Errors   those of common::write_factors.
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found);
 

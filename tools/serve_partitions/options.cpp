@@ -86,8 +86,10 @@ struct raw_options : partition_texts {
       rate_error = "0", batches, added, planner = "best", interference, plan_interference = "same",
       seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
       fall = "0.3", start = "at_once", stalls = "0", prepare = "0", switch_us = "100", seed = "1",
-      allowed = "0.01", true_slowdown = "1", shared_error = "1", only, start_with;
-  bool once = false, max_rates = false, fixed_times = false, leave_idle = false, share_sms = false;
+      allowed = "0.01", true_slowdown = "1", true_solo, shared_error = "1", only, start_with,
+      learned;
+  bool learns = false, once = false, max_rates = false, fixed_times = false, leave_idle = false,
+       share_sms = false;
   std::vector<std::string> profiles;
   device_option device{{.preset = false}};
   output_options output;
@@ -127,6 +129,9 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--true-slowdown", raw.true_slowdown, "X",
               "Batches take X times what table and interference say, and\nplans do not know it; or "
               "MODEL=X,... for some models. On real\nGPUs stand-ins take X times the table's time");
+  line.option("--true-solo", raw.true_solo, "FILE",
+              "Metrics that simulated batches slow each other by, where\nplans have others: with "
+              "other factors, say; default: --solo's");
   line.option("--shared-error", raw.shared_error, "X",
               "Simulated batches on shared SMs are slowed X times as much\nas --interference says");
   line.group("Plans");
@@ -150,6 +155,12 @@ void declare(command_line& line, raw_options& raw) {
               "A plan is kept while no rate is above its planned one by\nmore than that part ...");
   line.option("--fall", raw.fall, "X",
               "... nor below it by more than that part; a rate that falls\nless may rise again");
+  line.flag(
+      "--learn-interference", raw.learns,
+      "Learn how sensitive each model is to its neighbours, and how\nmuch it presses on them, "
+      "from their batches, and plan with it");
+  line.option("--learned", raw.learned, "FILE",
+              "... and write --solo's metrics with that, for later runs");
   line.flag("--fixed-times", raw.fixed_times, "Measured batch times do not correct the table");
   line.option("--allowed", raw.allowed, "X",
               "A model of which more than that part was late or dropped,\nthough rates and times "
@@ -361,7 +372,12 @@ options read(const raw_options& raw) {
                   ? o.truth
                   : to_law("--plan-interference", raw.plan_interference);
   if (o.truth || o.planned) {
-    o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
+    o.solo_file = to_file("--solo", raw.solo, "a CSV file");
+    o.solo = gsched::load_solo_table(o.solo_file);
+    o.true_solo =
+        raw.true_solo.empty()
+            ? o.solo
+            : gsched::load_solo_table(to_file("--true-solo", raw.true_solo, "a CSV file"));
     std::vector<measured_file> measured{{"--table", raw.table}, {"--solo", raw.solo}};
     if (o.truth) measured.push_back({"--interference", to_law_file("--interference", truth)});
     if (o.planned && raw.plan_interference != "same")
@@ -372,7 +388,14 @@ options read(const raw_options& raw) {
       if (const std::string& name = o.table->name(d.model); !o.solo.has(name))
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",
                errc::unknown_name);
+      else if (!o.true_solo.has(name))
+        refuse("--true-solo", name + ": no solo metrics", "rows of it", errc::unknown_name);
   }
+  if (raw.learns && !o.planned)
+    refuse("--learn-interference", "without predicted interference",
+           "--plan-interference, which learned factors correct");
+  o.learns = raw.learns;
+  o.learned = raw.learned;
   if (simulates_streams && o.truth)
     o.shared_truth = load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, demands, *o.truth);
   if (raw.share_sms) {
@@ -407,20 +430,24 @@ std::optional<options> parse_options(int argc, char** argv) {
                      "one of both");
   line.refuse_unused(!raw.max_rates, {"--only"}, "beside --max-rates, which is for all models",
                      "one of both");
-  line.refuse_unused(!raw.once, {"--tolerance", "--fall", "--fixed-times", "--allowed"},
-                     "beside --once, which plans for good", "one of both");
+  line.refuse_unused(
+      !raw.once, {"--tolerance", "--fall", "--fixed-times", "--allowed", "--learn-interference"},
+      "beside --once, which plans for good", "one of both");
   line.refuse_unused(!raw.once, {"--prepare", "--switch-us"},
                      "beside --once, where no plan follows the first", "one of both");
   line.refuse_unused(raw.share_sms || has_streams(raw.planner), {"--profiles", "--shared-error"},
                      "without --share-sms", "it beside them");
-  line.refuse_unused(has_plans(raw.planner),
-                     {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times",
-                      "--allowed", "--leave-idle", "--share-sms", "--prepare", "--switch-us",
-                      "--group", "--interference", "--plan-interference", "--solo"},
-                     "beside --planner " + raw.planner + ", which makes no partitions",
-                     "a planner");
+  line.refuse_unused(
+      has_plans(raw.planner),
+      {"--headroom", "--clusters", "--tolerance", "--fall", "--fixed-times", "--allowed",
+       "--leave-idle", "--share-sms", "--prepare", "--switch-us", "--group", "--interference",
+       "--plan-interference", "--solo", "--true-solo", "--learn-interference"},
+      "beside --planner " + raw.planner + ", which makes no partitions", "a planner");
+  line.refuse_unused(raw.learns, {"--learned"}, "without --learn-interference", "it beside that");
   options o = read(raw);
   check_slo_factor(line, o.uses_slo_factor);
+  line.refuse_unused(o.truth.has_value(), {"--true-solo"}, "without --interference",
+                     "a law that simulated batches follow");
   line.refuse_unused(o.truth || o.planned, {"--solo"}, "where no interference is asked for",
                      "--interference or --plan-interference beside it");
   return o;

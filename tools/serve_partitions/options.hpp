@@ -43,7 +43,7 @@ struct options : common::outputs {
   std::vector<gsched::gpu_shape> gpus;
   std::vector<std::uint32_t> batches; ///< sizes with graphs; empty: all
   std::vector<gsched::offered_app> apps;
-  gsched::solo_table solo;
+  gsched::solo_table solo, true_solo; ///< of plans, and of simulated batches
   std::optional<gsched::interference_coefficients> truth, planned; ///< none: no interference
   /// With --share-sms: what truth and plans have for models on the same SMs; else null.
   std::shared_ptr<const gsched::shared_sm_slowdowns> shared_truth, shared_planned;
@@ -55,6 +55,9 @@ struct options : common::outputs {
   bool max_rates = false;      ///< call scale_to_most first
   std::string only;            ///< the model or app that is served; empty: all
   std::uint64_t seed = 1;
+  bool learns = false; ///< interference, from batch times
+  std::string solo_file,
+      learned; ///< `learned`: file for the metrics with factors learned; empty: none
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

@@ -7,6 +7,7 @@
 #include "common/report/json.hpp"
 #include "common/report/progress.hpp"
 #include "common/report/save.hpp"
+#include "common/report/solo_factors.hpp"
 
 #include <gsched/server/described_error.hpp>
 
@@ -69,10 +70,39 @@ std::string factors_of(const options& o, const std::vector<double>& factors) {
   return all;
 }
 
+/// The models whose learned factors are not 1: "vgg16 1.2 and 0.9".
+std::string factors_of(const options& o, const std::vector<corun_factors>& factors) {
+  std::string all;
+  for (std::size_t m = 0; m < factors.size(); ++m)
+    if (factors[m] != corun_factors{})
+      all += fmt::format("{}{} {:.2f} and {:.2f}", all.empty() ? "" : ", ", o.table->name(m),
+                         factors[m].sensitivity, factors[m].pressure);
+  return all;
+}
+
+double mean(double sum, std::uint64_t of) { return of > 0 ? sum / static_cast<double>(of) : 0; }
+
+void print_learned(std::ostream& out, const options& o, const service_outcome& r) {
+  fmt::print(out, "\n{:<20}{:>12}{:>10}{:>10}   {}\n", "interference learned", "sensitivity",
+             "pressure", "batches", "batches of a size differ, with neighbours as predicted");
+  for (std::size_t m = 0; m < r.learned.size(); ++m) {
+    const learned_interference& l = r.learned[m];
+    if (l.watched == 0) continue;
+    fmt::print(out, "{:<20}{:>12.2f}{:>10.2f}{:>10}", o.table->name(m), l.factors.sensitivity,
+               l.factors.pressure, l.watched);
+    if (l.of.batches > 0)
+      fmt::print(out, "   by {:.2f}%; by --solo alone {:.2f}%",
+                 100 * mean(l.of.learned, l.of.batches), 100 * mean(l.of.at_first, l.of.batches));
+    fmt::print(out, "\n");
+  }
+}
+
 /// What was learned of batch times or violations, where that is why there is another plan.
 std::string lesson_of(const options& o, const period_outcome& p) {
   if (p.reason == replan_reason::times)
     return "batches take so many times the planned time: " + factors_of(o, p.corrections);
+  if (p.reason == replan_reason::interference)
+    return "sensitivity and pressure, times those of --solo: " + factors_of(o, p.factors);
   if (p.reason == replan_reason::violations)
     return "rates are planned times " + factors_of(o, p.margins) + ", for what was late";
   return {};
@@ -100,6 +130,14 @@ std::string idle_of(const options& o, const period_outcome& p) {
   return all;
 }
 
+json factors_json(const options& o, const std::vector<corun_factors>& factors) {
+  json all = json::object();
+  for (std::size_t m = 0; m < factors.size(); ++m)
+    if (factors[m] != corun_factors{})
+      all[o.table->name(m)] = {{"sensitivity", rounded(factors[m].sensitivity)},
+                               {"pressure", rounded(factors[m].pressure)}};
+  return all;
+}
 json factors_json(const options& o, const std::vector<double>& factors) {
   json all = json::object();
   for (std::size_t m = 0; m < factors.size(); ++m)
@@ -112,6 +150,7 @@ const char* name_of(replan_reason r) {
   case replan_reason::none: break;
   case replan_reason::rates: return "rates";
   case replan_reason::times: return "times";
+  case replan_reason::interference: return "interference";
   case replan_reason::violations: return "violations";
   }
   return "none";
@@ -280,6 +319,7 @@ void print(std::ostream& out, const options& o, const served& all) {
   }
   if (const std::string times = factors_of(o, r.periods.back().corrections); !times.empty())
     fmt::print(out, "batch times over those of table and interference, as learned: {}\n", times);
+  if (!r.learned.empty()) print_learned(out, o, r);
   print_stalls(out, o, r);
   std::size_t printed = 0, more = 0;
   for (std::size_t i = 0; i < r.periods.size(); ++i) {
@@ -375,6 +415,18 @@ void write_json(std::ostream& out, const options& o, const served& all) {
     j["stalled"] = r.stalled;
     j["stalls"] = stalls_json(o, r);
   }
+  if (o.learns) {
+    json& learned = j["learned"] = json::array();
+    for (std::size_t m = 0; m < r.learned.size(); ++m)
+      if (const learned_interference& l = r.learned[m]; l.watched > 0)
+        learned.push_back({{"model", o.table->name(m)},
+                           {"sensitivity", rounded(l.factors.sensitivity)},
+                           {"pressure", rounded(l.factors.pressure)},
+                           {"batches", l.watched},
+                           {"predicted", l.of.batches},
+                           {"error_at_first", rounded(mean(l.of.at_first, l.of.batches))},
+                           {"error", rounded(mean(l.of.learned, l.of.batches))}});
+  }
   json& periods = j["periods"] = json::array();
   for (const period_outcome& p : r.periods) {
     json measured = json::object(), came = json::object();
@@ -391,6 +443,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"reason", name_of(p.reason)},
                        {"corrections", factors_json(o, p.corrections)},
                        {"margins", factors_json(o, p.margins)},
+                       {"factors", factors_json(o, p.factors)},
                        {"factor", rounded(p.factor)},
                        {"partitions", p.partitions},
                        {"on_shared_sms", p.on_shared_sms},
@@ -445,6 +498,14 @@ int serve_and_tell(options& o, const std::function<served(const options&)>& serv
   if (!o.quiet) print(std::cout, o, r);
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
   if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);
+  if (!o.learned.empty())
+    common::save(o.learned, [&](std::ostream& to) {
+      common::write_factors(to, o.solo_file,
+                            [&](const std::string& model, std::uint32_t, const corun_factors& now) {
+                              const auto m = o.table->find(model);
+                              return m ? now.times(r.outcome.learned[*m].factors) : now;
+                            });
+    });
   return 0;
 }
 

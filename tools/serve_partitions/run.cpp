@@ -11,6 +11,8 @@
 #include <gsched/serving/replanning.hpp>
 #include <gsched/serving/simulated_batches.hpp>
 
+#include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,13 +24,16 @@ using namespace gsched;
 namespace {
 
 /// What plans and the frontend assume. The use of a batch is that of the uncorrected table.
+contention_interference planned_interference(const options& o, const solo_table& metrics) {
+  return {*o.table, metrics, *o.planned, o.shared_planned.get(), shared_sm_margin};
+}
 contention_interference planned_interference(const options& o) {
-  return {*o.table, o.solo, *o.planned, o.shared_planned.get(), shared_sm_margin};
+  return planned_interference(o, o.solo);
 }
 
 interference_function true_interference(const options& o) {
   if (!o.truth) return {};
-  return contention_interference(*o.table, o.solo, *o.truth, o.shared_truth.get(),
+  return contention_interference(*o.table, o.true_solo, *o.truth, o.shared_truth.get(),
                                  o.shared_error - 1);
 }
 
@@ -91,6 +96,26 @@ interference_function expected_of(const options& o) {
   return planned_interference(o);
 }
 
+plan_service_options service_of(const options& o) {
+  plan_service_options s = o.service;
+  if (!o.learns) return s;
+  const auto rules = [&o](std::span<const corun_factors> learned) {
+    const auto metrics = std::make_shared<solo_table>(o.solo);
+    for (std::size_t m = 0; m < learned.size(); ++m)
+      metrics->multiply_factors(o.table->name(m), learned[m]);
+    return plan_rules{
+        [&o, metrics](const latency_table& table, std::span<const model_demand> demands) {
+          return ask(o, table, demands, planned_interference(o, *metrics));
+        },
+        [metrics, beside = planned_interference(o, *metrics)](
+            std::span<const gpulet> all, std::size_t which, std::size_t model) {
+          return beside(all, which, model);
+        }};
+  };
+  s.learning.emplace(interference_learning{planned_interference(o), rules});
+  return s;
+}
+
 std::string beyond_fit(const options& o, const partition_plan& plan) {
   if (!o.planned || !has_plans(o.planner)) return {};
   return planned_interference(o).beyond_fit(plan);
@@ -131,9 +156,9 @@ served run(const options& o) {
   const planner_function planner = planner_of(o);
   const latency_table times = with_corrections(*o.table, o.true_slowdown);
   simulated_batches runner(times, truth, o.gpus.size(), o.prepare);
-  return {
-      plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run(),
-      {}};
+  return {plan_service(*o.table, o.slos, o.gpus, o.apps, service_of(o), planner, expected, runner)
+              .run(),
+          {}};
 }
 
 } // namespace serve_partitions

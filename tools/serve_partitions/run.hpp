@@ -37,6 +37,8 @@ double scale_to_most(options& o);
 /// The planner and the interference function of the options.
 [[nodiscard]] gsched::planner_function planner_of(const options& o);
 [[nodiscard]] gsched::interference_function expected_of(const options& o);
+/// How a service is to run: o.service, and what it learns.
+[[nodiscard]] gsched::plan_service_options service_of(const options& o);
 /// What predictions for a plan are extrapolated in, as contention_interference::beyond_fit; empty
 /// where nothing is predicted.
 [[nodiscard]] std::string beyond_fit(const options& o, const gsched::partition_plan& plan);

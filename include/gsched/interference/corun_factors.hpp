@@ -26,6 +26,11 @@ struct corun_factors {
   [[nodiscard]] double slowed(double predicted) const noexcept {
     return 1 + sensitivity * (predicted - 1);
   }
+  /// The product with others, within the bounds.
+  [[nodiscard]] corun_factors times(const corun_factors& by) const noexcept {
+    return {std::clamp(sensitivity * by.sensitivity, least, most),
+            std::clamp(pressure * by.pressure, least, most)};
+  }
   /// On the line to others, at a part of the way from 0 to 1.
   [[nodiscard]] corun_factors to(const corun_factors& others, double part) const noexcept {
     const double at = std::clamp(part, 0.0, 1.0);

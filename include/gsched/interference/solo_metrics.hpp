@@ -78,7 +78,7 @@ struct mean_use {
 ///
 /// Errors   add: bad_profile, one line that names the model, for a second row of a model and batch.
 /// Cost     O(log rows) a call.
-/// Threads  immutable, except for add and override_with.
+/// Threads  immutable, except for add, override_with and multiply_factors.
 class solo_table {
 public:
   /// Adds a row. `where` is the start of the error line.
@@ -94,6 +94,13 @@ public:
   void override_with(const solo_table& other) {
     for (const auto& [model, batches] : other.models_)
       for (const auto& [batch, m] : batches) models_[model].insert_or_assign(batch, m);
+  }
+
+  /// Multiplies the factors of all rows of a model, up to the bounds of corun_factors.
+  void multiply_factors(const std::string& model, const corun_factors& by) {
+    const auto of = models_.find(model);
+    if (of == models_.end()) return;
+    for (auto& [batch, m] : of->second) m.factors = m.factors.times(by);
   }
 
   [[nodiscard]] bool has(const std::string& model) const { return models_.contains(model); }

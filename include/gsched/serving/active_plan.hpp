@@ -37,6 +37,12 @@ public:
               plan_finish finish = {})
       : table_(&table), planner_(&planner), finish_(std::move(finish)), replanning_(o) {}
 
+  /// Plans with another planner from now on, for the same rates too. It outlives this.
+  void use(const planner_function& planner, plan_finish finish) {
+    planner_ = &planner;
+    finish_ = std::move(finish);
+    replanning_.forget();
+  }
   /// Whether rates and what was learned are near those of the plan, see replanning.
   [[nodiscard]] bool is_near(std::span<const model_demand> measured,
                              const learned_factors& learned) const {

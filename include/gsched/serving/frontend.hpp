@@ -108,11 +108,11 @@ public:
   void switch_to(const partition_plan& plan, time_point now, duration ready_in = {},
                  const Interference& beside = {}) {
     std::vector<std::pair<std::size_t, waiting_request>> moving = leave_plan();
-    std::vector<std::vector<gpulet>> on(shapes_.size());
-    for (const gpulet& g : plan.gpulets) on[g.gpu].push_back(g);
-    for (const std::vector<gpulet>& here : on)
+    places_.clear();
+    for (const std::vector<gpulet>& here : by_gpu(plan))
       for (std::size_t i = 0; i < here.size(); ++i) {
         const std::uint32_t to = place_of(here[i], now + ready_in);
+        places_.push_back(to);
         set_portions(partitions_[to], here, i, *table_, slos_, corrections_, now, beside);
         add_routes(to, here[i]);
       }
@@ -125,6 +125,19 @@ public:
       --models_[model].counts.waiting;
       static_cast<void>(enqueue(model, r));
     }
+  }
+
+  /// Expects other slow-downs from now on, of the plan of the last switch_to.
+  template <interference_model Interference>
+  void expect(const partition_plan& plan, const Interference& beside) {
+    assert(plan.gpulets.size() == places_.size());
+    auto place = places_.begin();
+    for (const std::vector<gpulet>& here : by_gpu(plan))
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        served_partition& p = partitions_[*place++];
+        for (served_portion& s : p.portions) s.slowdown = beside(here, i, s.model);
+        set_times(p, *table_, slos_, corrections_);
+      }
   }
 
   /// Expects from now on that batches take so many times longer than table and interference say;
@@ -257,6 +270,12 @@ private:
     return a.planned && b.planned && a.gpu == b.gpu && a.region != 0 && a.region == b.region;
   }
 
+  [[nodiscard]] std::vector<std::vector<gpulet>> by_gpu(const partition_plan& plan) const {
+    std::vector<std::vector<gpulet>> on(shapes_.size());
+    for (const gpulet& g : plan.gpulets) on[g.gpu].push_back(g);
+    return on;
+  }
+
   void drop(std::size_t model, const waiting_request& r) {
     ++models_[model].counts.dropped;
     dropped_.push_back(r.id);
@@ -326,6 +345,7 @@ private:
   std::vector<model_state> models_;
   std::vector<double> corrections_; ///< by model
   std::vector<served_partition> partitions_;
+  std::vector<std::uint32_t> places_;   ///< of the plan's partitions, by GPU and in order
   std::vector<std::uint32_t> draining_; ///< by GPU: running batches of former plans
   std::vector<std::uint64_t> dropped_;
 };

@@ -28,6 +28,8 @@ public:
     value_ = x;
     return true;
   }
+  /// Divides the factor by what has another explanation now; it stays 1 or more.
+  void explain(double by) noexcept { value_ = std::max(1.0, value_ / std::max(by, 1.0)); }
   bool fall_to(double x) noexcept {
     x = std::max(x, 1.0);
     if (!(x < value_)) return false;

@@ -10,7 +10,9 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/corun_learning.hpp>
 #include <gsched/serving/frontend.hpp>
+#include <gsched/serving/interference_learning.hpp>
 #include <gsched/serving/plan_service_options.hpp>
 #include <gsched/serving/service_outcome.hpp>
 
@@ -20,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <queue>
 #include <span>
 #include <string>
@@ -72,8 +76,8 @@ public:
             const std::vector<gpu_shape>& shapes, std::vector<model_demand> offered,
             const plan_service_options& o, const planner_function& planner,
             const interference_function& expected, Runner& runner, Requests& requests)
-      : slos_(slos), options_(o), expected_(expected), offered_(std::move(offered)),
-        serve_(table, std::move(slos), shapes, o.frontend),
+      : slos_(slos), options_(o), shapes_(shapes), expected_(&expected),
+        offered_(std::move(offered)), serve_(table, std::move(slos), shapes, o.frontend),
         plan_(table, planner, o.replanning, o.fills ? filling(shapes, expected) : plan_finish{}),
         gpus_(shapes.size()),
         corrections_(table.size(), o.corrections, most_corrections(table, slos_, shapes)),
@@ -82,6 +86,12 @@ public:
     if (o.period <= duration::zero())
       throw error(errc::bad_option,
                   "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
+    if (o.learning) {
+      if (!o.learning->rules)
+        throw error(errc::bad_option, "learning: no rules, expected some for learned factors");
+      in_use_.resize(table.size());
+      learning_.emplace(table, options_.learning->law, shapes.size(), o.learning->how);
+    }
     models_.resize(table.size());
     before_.resize(table.size());
   }
@@ -150,6 +160,7 @@ public:
   [[nodiscard]] duration begun_at() const noexcept { return begin_; }
   /// Ends the current period. To be called once, after the last step.
   void end() {
+    if (learning_) learning_->close_period();
     count_period();
     requests_.on_period(std::move(period_));
   }
@@ -168,6 +179,10 @@ public:
   [[nodiscard]] std::vector<batch_stall>& stalls() noexcept { return stalls_; }
   [[nodiscard]] const frontend& requests_in() const noexcept { return serve_; }
   [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
+  /// Null: interference stays as expected.
+  [[nodiscard]] const corun_learning* learning() const noexcept {
+    return learning_ ? &*learning_ : nullptr;
+  }
 
 private:
   /// `beside` outlives the loop.
@@ -266,6 +281,7 @@ private:
       run.region = p.region;
       requests_.on_start(run, batch->requests);
       runner_.begin(run);
+      if (learning_) learning_->begin(run, now_);
     } else if (const time_point at = serve_.due(partition, now_);
                at != no_deadline && at < due_[partition]) {
       put(due_[partition] = at, kind::due, partition);
@@ -288,6 +304,13 @@ private:
     const bool is_room = serve_.end(partition, now_);
     --running_;
     last_end_ = now_;
+    if (learning_) {
+      std::optional<duration> on_gpu;
+      if constexpr (tracing_batch_runner<Runner>)
+        if (const std::optional<batch_times> t = runner_.times_of_last(partition))
+          on_gpu = t->ended - t->started;
+      learning_->end(gpu, partition, now_, on_gpu);
+    }
     model_outcome& of = models_[model];
     const auto& [since, expected, beside] = begun_[partition];
     ++of.batches;
@@ -385,7 +408,8 @@ private:
   /// Learns from the period that ended. Returns the reason for another plan.
   [[nodiscard]] replan_reason learn() {
     const bool rates_are_near = plan_.is_near(measured(), {});
-    if (corrections_.close_period()) serve_.correct(corrections_.factors());
+    const std::vector<double> explained = learn_interference();
+    if (corrections_.close_period(explained)) serve_.correct(corrections_.factors());
     const bool times_are_near = plan_.is_near(measured(), {corrections_.factors(), {}});
     // A plan that served for less than most of the period did not cause its violations.
     const bool is_own = plan_since_ <= period_.begin + options_.period / 10;
@@ -398,10 +422,40 @@ private:
       else if (is_kept && period_.factor >= options_.replanning.headroom)
         is_raised |= margins_.raise(m);
     }
-    return !rates_are_near   ? replan_reason::rates
-           : !times_are_near ? replan_reason::times
-           : is_raised       ? replan_reason::violations
-                             : replan_reason::none;
+    return !rates_are_near      ? replan_reason::rates
+           : !explained.empty() ? replan_reason::interference
+           : !times_are_near    ? replan_reason::times
+           : is_raised          ? replan_reason::violations
+                                : replan_reason::none;
+  }
+
+  /// Puts the factors learned to use, if they change the plan's slow-downs. Returns by which factor
+  /// they change them, by model: the least of its partitions; or nothing, if they stay.
+  [[nodiscard]] std::vector<double> learn_interference() {
+    if (!learning_) return {};
+    learning_->close_period();
+    auto rules = std::make_unique<plan_rules>(options_.learning->rules(learning_->factors()));
+    std::vector<double> least(slos_.size(), 0.0);
+    double most = 0;
+    std::vector<std::vector<gpulet>> on(gpus_);
+    for (const gpulet& g : plan_.plan().gpulets) on[g.gpu].push_back(g);
+    for (const std::vector<gpulet>& here : on)
+      for (std::size_t i = 0; i < here.size(); ++i)
+        for (const portion& p : here[i].portions) {
+          const double by = rules->expected(here, i, p.model) / (*expected_)(here, i, p.model);
+          most = std::max({most, by - 1, 1 - by});
+          double& of = least[p.model];
+          of = of == 0 ? by : std::min(of, by);
+        }
+    if (most <= options_.learning->tolerance) return {};
+    for (double& of : least)
+      if (of == 0) of = 1;
+    expected_ = &rules->expected;
+    plan_.use(rules->planner, options_.fills ? filling(shapes_, *expected_) : plan_finish{});
+    serve_.expect(plan_.plan(), *expected_);
+    rules_ = std::move(rules);
+    in_use_.assign(learning_->factors().begin(), learning_->factors().end());
+    return least;
   }
 
   void open_period() {
@@ -411,6 +465,7 @@ private:
     for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
     p.corrections.assign(corrections_.factors().begin(), corrections_.factors().end());
     p.margins.assign(margins_.factors().begin(), margins_.factors().end());
+    if (learning_) p.factors = in_use_;
     count_sms();
     if (now_ + options_.period < time_point{options_.length})
       put(now_ + options_.period, kind::look);
@@ -452,8 +507,8 @@ private:
     const bool is_first = now_ == time_point{};
     plan_since_ = now_;
     const duration cost = is_first ? duration{} : options_.switch_cost;
-    if (expected_)
-      serve_.switch_to(plan_.plan(), now_, cost, expected_);
+    if (*expected_)
+      serve_.switch_to(plan_.plan(), now_, cost, *expected_);
     else
       serve_.switch_to(plan_.plan(), now_, cost);
     runner_.activate(serve_.partitions());
@@ -467,7 +522,8 @@ private:
 
   std::vector<duration> slos_;
   plan_service_options options_;
-  const interference_function& expected_;
+  std::vector<gpu_shape> shapes_;
+  const interference_function* expected_;
   std::vector<model_demand> offered_; ///< expected at the start
   frontend serve_;
   active_plan plan_;
@@ -495,6 +551,9 @@ private:
   std::vector<request_counts> before_; ///< by model: at the begin of the period
   period_outcome period_;
   std::vector<model_outcome> models_;
+  std::optional<corun_learning> learning_;
+  std::unique_ptr<const plan_rules> rules_; ///< with factors learned; null: the first ones
+  std::vector<corun_factors> in_use_;       ///< by model: learned factors of these rules
   std::uint64_t batches_ = 0;
   std::uint64_t switches_ = 0;
   time_point last_end_{};

@@ -65,6 +65,9 @@ public:
     }
     loop_.end();
     out_.models = loop_.outcomes();
+    if (const corun_learning* l = loop_.learning())
+      for (std::size_t m = 0; m < out_.models.size(); ++m)
+        out_.learned.push_back({l->factors()[m], l->watched(m), l->errors(m)});
     out_.apps = std::move(requests_.outcomes());
     out_.batches = loop_.batches();
     out_.switches = loop_.switches();

@@ -4,6 +4,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/frontend.hpp>
+#include <gsched/serving/interference_learning.hpp>
 #include <gsched/serving/replanning.hpp>
 #include <gsched/serving/time_corrections.hpp>
 #include <gsched/serving/violation_margins.hpp>
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -53,8 +55,9 @@ struct plan_service_options {
   bool fills = true; ///< idle groups of a plan go to its partitions, see with_idle_groups
   duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition starts
   replanning_options replanning{};
-  correction_options corrections{}; ///< of batch times
-  margin_options margins{};         ///< against violations that neither rates nor times explain
+  correction_options corrections{};                ///< of batch times
+  std::optional<interference_learning> learning{}; ///< none: interference stays as expected
+  margin_options margins{}; ///< against violations that neither rates nor times explain
   frontend_options frontend{};
   duration stall{}; ///< a batch that takes longer than expected by more is recorded; 0: none is
   /// Called when the first plan's partitions exist, before time zero, which is its return; may be empty.

@@ -3,8 +3,10 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/corun_factors.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/corun_learning.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/trace/histogram.hpp>
 
@@ -54,10 +56,11 @@ struct model_period {
 
 /// Why a period began with a decision on a plan.
 enum class replan_reason : std::uint8_t {
-  none,       ///< rates and batch times were near those of the plan
-  rates,      ///< measured rates
-  times,      ///< measured batch times
-  violations, ///< more requests were late or dropped than allowed, for neither of these reasons
+  none,         ///< rates and batch times were near those of the plan
+  rates,        ///< measured rates
+  times,        ///< measured batch times
+  interference, ///< learned: batches slow each other more, or less, than the plan assumes
+  violations,   ///< more requests were late or dropped than allowed, for none of these reasons
 };
 
 /// Outcome of one period, from one decision on a plan to the next.
@@ -76,10 +79,11 @@ struct period_outcome {
   std::uint32_t sms = 0;                      ///< of all partitions
   std::vector<std::uint32_t> gpu_sms{};       ///< by GPU: of its partitions
   replan_reason reason = replan_reason::none; ///< of the decision at its begin
-  std::vector<double> corrections{}; ///< by model: learned factor on batch times, at its begin
-  std::vector<double> margins{};     ///< by model: learned factor on planned rates, at its begin
-  bool switched = false;             ///< to another plan, at its begin
-  bool no_plan = false;              ///< the planner was called and found no better plan
+  std::vector<double> corrections{};    ///< by model: learned factor on batch times, at its begin
+  std::vector<double> margins{};        ///< by model: learned factor on planned rates, at its begin
+  std::vector<corun_factors> factors{}; ///< by model: learned interference in use, at its begin
+  bool switched = false;                ///< to another plan, at its begin
+  bool no_plan = false;                 ///< the planner was called and found no better plan
 };
 
 /// A batch that took much longer than expected. Times count from the begin of the run.
@@ -102,11 +106,19 @@ struct batch_stall {
   std::optional<std::size_t> behind{};
 };
 
+/// What was learned of how a model's batches slow others and are slowed.
+struct learned_interference {
+  corun_factors factors{};    ///< what those of its metrics are to be multiplied by
+  std::uint64_t watched = 0;  ///< batches that count
+  corun_learning_errors of{}; ///< of their predicted times
+};
+
 /// Outcome of a run of plan_service.
 struct service_outcome {
   std::vector<app_outcome> apps{};
   std::vector<model_outcome> models{}; ///< by model of the table
   std::vector<period_outcome> periods{};
+  std::vector<learned_interference> learned{}; ///< by model, at the end; empty: interference stayed
   std::uint64_t batches = 0;
   std::uint64_t switches = 0;
   std::vector<time_point> switched_at{}; ///< one entry for each switch

@@ -85,9 +85,16 @@ public:
 
   /// Updates the corrections from the batches since the last call. The batches of a model on a size
   /// that ran fewer than `fewest` are kept for the next call. Returns true if a correction changed.
-  bool close_period() {
+  ///
+  /// `explained`: by model, how many times as long its batches are planned from now on as they were
+  /// when they were recorded, because the interference was learned; empty: as long. It corrects the
+  /// model so much less.
+  bool close_period(std::span<const double> explained = {}) {
     bool changed = false;
     for (std::size_t m = 0; m < measured_.size(); ++m) {
+      const double by = m < explained.size() ? explained[m] : 1;
+      const double before = learned_[m].value();
+      learned_[m].explain(by);
       double share = 0; // of the size where it is largest
       for (cell& c : measured_[m]) {
         if (c.time.count() < std::max<std::uint64_t>(options_.fewest, 1)) continue;
@@ -95,12 +102,15 @@ public:
                          static_cast<double>(c.time.percentile(options_.quantile).count()) / one);
         c.time.clear();
       }
-      if (share == 0) continue; // too few batches to tell
+      share /= by;
       learned_factor& f = learned_[m];
-      if (share > f.value() * (1 + options_.noise))
-        changed |= f.rise_to(share);
+      if (share == 0) // too few batches to tell
+        ;
+      else if (share > f.value() * (1 + options_.noise))
+        f.rise_to(share);
       else if (share < f.value())
-        changed |= f.fall_to(share);
+        f.fall_to(share);
+      changed |= f.value() != before;
       factors_[m] = f.value();
     }
     return changed;

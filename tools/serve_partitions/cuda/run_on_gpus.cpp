@@ -63,7 +63,7 @@ cuda::partition_batches_options options_for(const options& o) {
       to.priorities[m] = std::max(0, most_urgent - static_cast<int>(shorter));
     }
   }
-  to.traces = o.service.stall > duration::zero();
+  to.traces = o.service.stall > duration::zero() || o.learns;
   if (to.gpus.empty()) throw error(errc::bad_option, "--gpus: 0, expected 1 or more real ones");
   for (std::size_t m = 0; m < o.table->size(); ++m) {
     to.batches.push_back(o.batches);
@@ -85,7 +85,8 @@ served run_on_gpus(const options& o, cuda::program_source source) {
   cuda::partition_batches runner(options_for(o), std::move(source));
   served all;
   all.outcome =
-      plan_service(*o.table, o.slos, o.gpus, o.apps, o.service, planner, expected, runner).run();
+      plan_service(*o.table, o.slos, o.gpus, o.apps, service_of(o), planner, expected, runner)
+          .run();
   const cuda::partition_batches_statistics s = runner.statistics();
   all.making = {first.name, s.made,           s.kept,      s.let_go,        s.deciding,
                 s.making,   s.longest_making, s.beginning, s.longest_begin, s.longest_pause};

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/core/quantity.hpp>
+#include <gsched/interference/corun_factors.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace gsched::detail {
+
+/// Standard deviations of logarithms, see corun_learning_options.
+struct corun_errors {
+  double factor = 0, table = 0, cell = 0, noise = 0, balance = 0.02;
+};
+
+/// Batches that ran beside others, as equations for the factors of the models: for a batch
+///     miss + slopes . logarithms of the factors = error of the table's latency + noise.
+/// Equations of one model, batch size and partition size, a cell, have the table's error in common.
+/// So the mean of a cell tells little, and the differences from it, within a cell, tell of the
+/// factors alone. Both are summed up; no equation is kept.
+///
+/// Source   random effects, as in Henderson's mixed model equations, Biometrics 31(2), 1975,
+///          doi:10.2307/2529430.
+/// Units    slopes of an equation: of the sensitivity of its model, then of the pressure of each model.
+/// Threads  one owner.
+class corun_evidence {
+public:
+  /// The equations of batches of one model, batch size and partition size.
+  struct cell {
+    std::uint32_t batch = 0;
+    sm_count sms{};
+    double count = 0; ///< equations; older ones count as less than one
+    double miss = 0;  ///< mean
+    std::vector<double> slopes{};
+  };
+
+  explicit corun_evidence(std::size_t models) : of_(models) {
+    const std::size_t n = models + 1;
+    for (model_evidence& e : of_) {
+      e.products.resize(n * n);
+      e.misses.resize(n);
+    }
+    apart_.resize(n);
+  }
+
+  /// Cost     O(models^2).
+  void add(std::size_t model, std::uint32_t batch, sm_count sms, double miss,
+           std::span<const double> slopes) {
+    model_evidence& e = of_[model];
+    ++e.watched;
+    cell& c = cell_of(e, batch, sms);
+    c.count += 1;
+    const double miss_apart = miss - c.miss;
+    c.miss += miss_apart / c.count;
+    for (std::size_t i = 0; i < slopes.size(); ++i) {
+      apart_[i] = slopes[i] - c.slopes[i];
+      c.slopes[i] += apart_[i] / c.count;
+    }
+    const bool is_beside =
+        std::any_of(slopes.begin(), slopes.end(), [](double s) { return s != 0; });
+    e.beside += is_beside ? 1 : 0;
+    const double part = (c.count - 1) / c.count;
+    for (std::size_t i = 0; i < slopes.size(); ++i) {
+      if (apart_[i] == 0) continue;
+      e.misses[i] += part * apart_[i] * miss_apart;
+      for (std::size_t j = 0; j < slopes.size(); ++j)
+        e.products[i * slopes.size() + j] += part * apart_[i] * apart_[j];
+    }
+  }
+
+  /// Null: there are none.
+  [[nodiscard]] const cell* mean(std::size_t model, std::uint32_t batch,
+                                 sm_count sms) const noexcept {
+    for (const cell& c : of_[model].cells)
+      if (c.batch == batch && c.sms == sms) return &c;
+    return nullptr;
+  }
+
+  /// Reduces the weight of all equations to this part.
+  void fade(double part) {
+    for (model_evidence& e : of_) fade(e, part);
+  }
+  /// Reduces the weight of a model's equations with slopes to that of so many. Those without, of
+  /// batches that ran alone, take none of their weight.
+  void keep_at_most(double equations) {
+    for (model_evidence& e : of_) {
+      if (e.beside > equations) fade(e, equations / e.beside);
+      for (cell& c : e.cells) c.count = std::min(c.count, equations);
+    }
+  }
+
+  /// The factors that agree best with the equations, and with 1.
+  /// Cost     O(models^2 x (models + cells of a model)).
+  [[nodiscard]] std::vector<corun_factors> solve(const corun_errors& errors) const {
+    const std::size_t models = of_.size(), n = 3 * models;
+    std::vector<double> matrix(n * n), right(n), x(n);
+    const auto add_square = [&](std::span<const std::pair<std::size_t, double>> of, double miss,
+                                double weight) {
+      for (const auto& [i, a] : of) {
+        right[i] -= weight * a * miss;
+        for (const auto& [j, b] : of) matrix[i * n + j] += weight * a * b;
+      }
+    };
+    for (std::size_t m = 0; m < models; ++m) {
+      matrix[(3 * m) * n + 3 * m] = 1 / square(errors.table);
+      matrix[(3 * m + 1) * n + 3 * m + 1] = 1 / square(errors.factor);
+      matrix[(3 * m + 2) * n + 3 * m + 2] = 1 / square(errors.factor);
+    }
+    std::vector<std::pair<std::size_t, double>> row;
+    // Twice the sensitivities at half the pressures is nearly the same: both change as much.
+    const auto seen = std::count_if(of_.begin(), of_.end(), has_cells);
+    for (std::size_t m = 0; m < models; ++m) {
+      if (!has_cells(of_[m])) continue;
+      row.emplace_back(3 * m + 1, 1.0 / static_cast<double>(seen));
+      row.emplace_back(3 * m + 2, -1.0 / static_cast<double>(seen));
+    }
+    add_square(row, 0, 1 / square(errors.balance));
+    for (std::size_t m = 0; m < models; ++m) {
+      const model_evidence& e = of_[m];
+      for (std::size_t i = 0; i <= models; ++i) {
+        right[place(m, i)] -= e.misses[i] / square(errors.noise);
+        for (std::size_t j = 0; j <= models; ++j)
+          matrix[place(m, i) * n + place(m, j)] +=
+              e.products[i * (models + 1) + j] / square(errors.noise);
+      }
+      for (const cell& c : e.cells) {
+        row.assign(1, {3 * m, -1.0});
+        for (std::size_t i = 0; i <= models; ++i)
+          if (c.slopes[i] != 0) row.emplace_back(place(m, i), c.slopes[i]);
+        add_square(row, c.miss, 1 / (square(errors.cell) + square(errors.noise) / c.count));
+      }
+    }
+    descend(matrix, right, x);
+    std::vector<corun_factors> found(models);
+    for (std::size_t m = 0; m < models; ++m)
+      found[m] = {std::exp(x[3 * m + 1]), std::exp(x[3 * m + 2])};
+    return found;
+  }
+
+  [[nodiscard]] std::uint64_t watched(std::size_t model) const noexcept {
+    return of_[model].watched;
+  }
+
+private:
+  struct model_evidence {
+    std::vector<cell> cells{};
+    std::vector<double> products{}; ///< of slopes, within cells: a square matrix
+    std::vector<double> misses{};   ///< times slopes, within cells
+    double beside = 0;              ///< equations with slopes
+    std::uint64_t watched = 0;
+  };
+
+  [[nodiscard]] static bool has_cells(const model_evidence& e) noexcept { return !e.cells.empty(); }
+  [[nodiscard]] static double square(double x) noexcept { return x * x; }
+  /// Of slope i of model m's equations, among the unknowns: for each model the logarithms of the
+  /// table's error, of its sensitivity and of its pressure.
+  [[nodiscard]] static std::size_t place(std::size_t m, std::size_t i) noexcept {
+    return i == 0 ? 3 * m + 1 : 3 * (i - 1) + 2;
+  }
+
+  static void fade(model_evidence& e, double part) {
+    e.beside *= part;
+    for (cell& c : e.cells) c.count *= part;
+    std::erase_if(e.cells, [](const cell& c) { return c.count < 1e-2; });
+    for (double& p : e.products) p *= part;
+    for (double& m : e.misses) m *= part;
+  }
+
+  [[nodiscard]] cell& cell_of(model_evidence& e, std::uint32_t batch, sm_count sms) const {
+    for (cell& c : e.cells)
+      if (c.batch == batch && c.sms == sms) return c;
+    cell& c = e.cells.emplace_back();
+    c.batch = batch;
+    c.sms = sms;
+    c.slopes.resize(of_.size() + 1);
+    return c;
+  }
+
+  /// Minimises x A x / 2 - b x, for a positive definite A, with factors within their bounds: one
+  /// unknown at a time.
+  static void descend(std::span<const double> a, std::span<const double> b, std::span<double> x) {
+    constexpr int most_sweeps = 500;
+    constexpr double near = 1e-6;
+    const std::size_t n = x.size();
+    const double least = std::log(corun_factors::least), most = std::log(corun_factors::most);
+    for (int sweep = 0; sweep < most_sweeps; ++sweep) {
+      double moved = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        const std::span<const double> row = a.subspan(i * n, n);
+        const double rest = b[i] - std::inner_product(row.begin(), row.end(), x.begin(), 0.0);
+        double to = x[i] + rest / row[i];
+        if (i % 3 != 0) to = std::clamp(to, least, most);
+        moved = std::max(moved, std::abs(to - x[i]));
+        x[i] = to;
+      }
+      if (moved < near) return;
+    }
+  }
+
+  std::vector<model_evidence> of_; ///< by model
+  std::vector<double> apart_;
+};
+
+} // namespace gsched::detail

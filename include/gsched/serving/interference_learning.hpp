@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gsched/interference/corun_factors.hpp>
+#include <gsched/partition/contention_interference.hpp>
+#include <gsched/partition/interference.hpp>
+#include <gsched/serving/active_plan.hpp>
+#include <gsched/serving/corun_learning.hpp>
+
+#include <functional>
+#include <span>
+
+namespace gsched {
+
+/// What plans and the frontend assume.
+struct plan_rules {
+  planner_function planner{};
+  interference_function expected{}; ///< how much batches slow each other
+};
+
+/// Lets a plan_loop learn how much batches slow each other, and plan with it, see corun_learning.
+struct interference_learning {
+  contention_interference law; ///< of the first plan; its table and metrics outlive the loop
+  /// Makes the rules with the metrics' factors multiplied by those that were learned, by model of the
+  /// table (solo_table::multiply_factors). The planner may be called on another thread than this is.
+  std::function<plan_rules(std::span<const corun_factors>)> rules;
+  corun_learning_options how{};
+  /// Factors are put to use once they change a slow-down of the plan in service by more than this
+  /// part of it.
+  double tolerance = 0.02;
+};
+
+} // namespace gsched
