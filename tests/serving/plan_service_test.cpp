@@ -343,9 +343,10 @@ TEST_CASE("interference that is worse than planned is learned, and the next plan
     return std::optional<partition_plan>(p);
   };
   int made = 0;
+  const solo_table* base = &known; // what is multiplied by the factors learned
   const auto rules = [&](std::span<const corun_factors> learned) {
     ++made;
-    const auto now = std::make_shared<solo_table>(known);
+    const auto now = std::make_shared<solo_table>(*base);
     for (std::size_t m = 0; m < learned.size(); ++m)
       now->multiply_factors(s.table.name(m), learned[m]);
     const contention_interference beside(s.table, *now, c);
@@ -379,6 +380,19 @@ TEST_CASE("interference that is worse than planned is learned, and the next plan
   CHECK(o.periods.back().reason == replan_reason::none); // what moves a little changes nothing
   CHECK(o.switches == 0);
   CHECK(text_of(s.run()) == text_of(o));
+
+  // Less than planned: the plan in service holds, and stays until rates call for another.
+  const solo_table too_high = metrics(1.5);
+  base = &too_high;
+  s.options.learning = interference_learning{contention_interference(s.table, too_high, c), rules};
+  s.expected = contention_interference(s.table, too_high, c);
+  s.truth = first;
+  const service_outcome calm = s.run();
+  CHECK(calm.learned[0].factors.pressure == doctest::Approx(1 / 1.5).epsilon(0.1));
+  for (const period_outcome& p : calm.periods) CHECK(p.reason == replan_reason::none);
+  base = &known;
+  s.expected = first;
+  s.truth = contention_interference(s.table, real, c);
 
   // Without learning the table is corrected for the neighbours of the one that presses.
   const double corrected = o.periods.back().corrections[1];

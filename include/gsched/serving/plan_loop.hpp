@@ -408,7 +408,7 @@ private:
   /// Learns from the period that ended. Returns the reason for another plan.
   [[nodiscard]] replan_reason learn() {
     const bool rates_are_near = plan_.is_near(measured(), {});
-    const std::vector<double> explained = learn_interference();
+    const std::vector<double> explained = learn_interference(!rates_are_near);
     if (corrections_.close_period(explained)) serve_.correct(corrections_.factors());
     const bool times_are_near = plan_.is_near(measured(), {corrections_.factors(), {}});
     // A plan that served for less than most of the period did not cause its violations.
@@ -429,25 +429,28 @@ private:
                                 : replan_reason::none;
   }
 
-  /// Puts the factors learned to use, if they change the plan's slow-downs. Returns by which factor
-  /// they change them, by model: the least of its partitions; or nothing, if they stay.
-  [[nodiscard]] std::vector<double> learn_interference() {
+  /// Puts the factors learned to use, if they change the plan's slow-downs so much that it needs
+  /// another one, or if there will be another one anyway. Returns by which factor they change them,
+  /// by model: the least of its partitions; or nothing, if they stay.
+  [[nodiscard]] std::vector<double> learn_interference(bool will_plan) {
     if (!learning_) return {};
     learning_->close_period();
     auto rules = std::make_unique<plan_rules>(options_.learning->rules(learning_->factors()));
     std::vector<double> least(slos_.size(), 0.0);
-    double most = 0;
+    double rise = 0, fall = 0;
     std::vector<std::vector<gpulet>> on(gpus_);
     for (const gpulet& g : plan_.plan().gpulets) on[g.gpu].push_back(g);
     for (const std::vector<gpulet>& here : on)
       for (std::size_t i = 0; i < here.size(); ++i)
         for (const portion& p : here[i].portions) {
           const double by = rules->expected(here, i, p.model) / (*expected_)(here, i, p.model);
-          most = std::max({most, by - 1, 1 - by});
+          rise = std::max(rise, by - 1);
+          fall = std::max(fall, 1 - by);
           double& of = least[p.model];
           of = of == 0 ? by : std::min(of, by);
         }
-    if (most <= options_.learning->tolerance) return {};
+    if (!will_plan && rise <= options_.learning->tolerance && fall <= options_.replanning.fall)
+      return {};
     for (double& of : least)
       if (of == 0) of = 1;
     expected_ = &rules->expected;
