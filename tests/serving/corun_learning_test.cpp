@@ -157,6 +157,16 @@ TEST_CASE("corun_learning: finds the factors of each model, and predicts with th
   CHECK(w.learn(30s, 12) == found); // equal calls, equal factors
 }
 
+TEST_CASE("corun_learning: a factor far from 1 is approached in steps, not overshot") {
+  world w(6);
+  w.factors[1].pressure = 4;
+  for (int periods = 1; periods <= 6; ++periods) {
+    const std::vector<corun_factors> found = w.learn(periods * 5s, periods);
+    CHECK(found[1].pressure < 4.5);
+    if (periods == 6) CHECK(found[1].pressure > 3);
+  }
+}
+
 TEST_CASE("corun_learning: an error of the table is not taken for a factor") {
   world w(4);
   w.table_error = {1.6, 1, 0.8, 1.2};
@@ -209,6 +219,13 @@ TEST_CASE("corun_learning: follows a model that changes, and keeps what is not s
   for (int i = 0; i < 10; ++i) learning.close_period(); // nothing runs
   CHECK(learning.factors()[0].sensitivity * learning.factors()[1].pressure ==
         doctest::Approx(before).epsilon(0.02));
+  for (int i = 0; i < 20000; ++i) { // alone: it tells nothing of factors
+    learning.begin({0, 0, sm_count{32}, 0, 1}, now);
+    now += 500us;
+    learning.end(0, 0, now);
+    if (i % 1000 == 999) learning.close_period();
+  }
+  CHECK(learning.factors()[0].sensitivity * learning.factors()[1].pressure > 0.9 * before);
   for (int i = 0; i < 12; ++i) product = batches(1.03, 1000);
   CHECK(product < 0.7);
   CHECK(learning.factors()[2] == corun_factors{}); // was never there

@@ -17,7 +17,7 @@ namespace gsched::detail {
 
 /// Standard deviations of logarithms, see corun_learning_options.
 struct corun_errors {
-  double factor = 0, table = 0, cell = 0, noise = 0, balance = 0.02;
+  double factor = 0, table = 0, cell = 0, noise = 0;
 };
 
 /// Batches that ran beside others, as equations for the factors of the models: for a batch
@@ -114,14 +114,6 @@ public:
       matrix[(3 * m + 2) * n + 3 * m + 2] = 1 / square(errors.factor);
     }
     std::vector<std::pair<std::size_t, double>> row;
-    // Twice the sensitivities at half the pressures is nearly the same: both change as much.
-    const auto seen = std::count_if(of_.begin(), of_.end(), has_cells);
-    for (std::size_t m = 0; m < models; ++m) {
-      if (!has_cells(of_[m])) continue;
-      row.emplace_back(3 * m + 1, 1.0 / static_cast<double>(seen));
-      row.emplace_back(3 * m + 2, -1.0 / static_cast<double>(seen));
-    }
-    add_square(row, 0, 1 / square(errors.balance));
     for (std::size_t m = 0; m < models; ++m) {
       const model_evidence& e = of_[m];
       for (std::size_t i = 0; i <= models; ++i) {
@@ -157,7 +149,6 @@ private:
     std::uint64_t watched = 0;
   };
 
-  [[nodiscard]] static bool has_cells(const model_evidence& e) noexcept { return !e.cells.empty(); }
   [[nodiscard]] static double square(double x) noexcept { return x * x; }
   /// Of slope i of model m's equations, among the unknowns: for each model the logarithms of the
   /// table's error, of its sensitivity and of its pressure.
