@@ -309,7 +309,7 @@ TEST_CASE("corun_learning: leaves out regions, stalls, other GPUs, and ends with
   CHECK(learning.factors()[1] == corun_factors{});
 }
 
-TEST_CASE("corun_learning: factors stay within their bounds, whatever the times") {
+TEST_CASE("corun_learning: factors stay within their bounds for random times") {
   world w(3);
   const solo_table metrics = w.metrics(false);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
