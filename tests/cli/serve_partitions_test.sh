@@ -106,6 +106,7 @@ PY
 refuses "--learn-interference: without predicted interference, expected --plan-interference, which learned factors correct" \
   --rates vgg16=1 --learn-interference --plan-interference none
 refuses "--learned: given without --learn-interference, expected it beside that" --rates vgg16=1 --learned "$work/x.csv"
+refuses "--learned: 'no/where.csv' cannot be written" --rates vgg16=1 --learn-interference --learned no/where.csv
 refuses "--learn-interference: given beside --once, which plans for good, expected one of both" --rates vgg16=1 --learn-interference --once
 refuses "--true-solo: given without --interference, expected a law that simulated batches follow" \
   --rates vgg16=1 --interference none --true-solo "$work/true_solo.csv"

@@ -414,6 +414,9 @@ TEST_CASE("interference that is worse than planned is learned, and the next plan
 
   s.options.learning->rules = {};
   CHECK_THROWS_AS(s.run(), error);
+  s.options.learning = interference_learning{first, rules};
+  s.expected = {};
+  CHECK_THROWS_AS(s.run(), error);
 }
 
 TEST_CASE("batches too slow for any plan are served as well as there is a plan") {

@@ -413,7 +413,7 @@ options read(const raw_options& raw) {
       refuse("--share-sms", "beside --interference none", "a law that simulated batches follow");
   }
   o.shared_error = to_number("--shared-error", raw.shared_error, {0.5, 10, true, "times"});
-  raw.output.read(o);
+  raw.output.read(o, {{"--learned", o.learned}});
   return o;
 }
 

@@ -12,6 +12,7 @@
 #include <gsched/serving/plan_service_options.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,8 +57,8 @@ struct options : common::outputs {
   std::string only;            ///< the model or app that is served; empty: all
   std::uint64_t seed = 1;
   bool learns = false; ///< interference, from batch times
-  std::string solo_file,
-      learned; ///< `learned`: file for the metrics with factors learned; empty: none
+  std::string solo_file;
+  std::filesystem::path learned; ///< for the metrics with the factors learned; empty: none
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

@@ -56,6 +56,16 @@ struct partition_plan {
   return sizes;
 }
 
+/// The partitions of each GPU, in the plan's order; up to the last GPU that has one.
+[[nodiscard]] inline std::vector<std::vector<gpulet>> by_gpu(const partition_plan& plan) {
+  std::vector<std::vector<gpulet>> on;
+  for (const gpulet& g : plan.gpulets) {
+    if (g.gpu >= on.size()) on.resize(g.gpu + 1);
+    on[g.gpu].push_back(g);
+  }
+  return on;
+}
+
 /// The SMs of a GPU that a plan's partitions occupy.
 [[nodiscard]] inline std::uint32_t sms_of(const partition_plan& plan, std::uint32_t gpu) {
   std::uint32_t all = 0;

@@ -57,17 +57,17 @@ struct corun_learning_errors {
 /// batches take longer.
 ///
 /// Some batches of each partition are watched. Those in regions count as neighbours and are not
-/// watched. A batch that took more than e times as long as predicted, or
-/// less than 1/e, is left out: something else held it up.
+/// watched. A batch that took more than e times as long as predicted, or less than 1/e of that, is
+/// left out: something else held it up.
 ///
 /// Source   the weights are those of a linear model with random effects, linearised around the
-///          factors known when a batch ended (an extended Kalman filter that never forgets a model
-///          that has no batches).
+///          factors known when a batch ended, as an extended Kalman filter is.
 /// Order    equal calls give equal factors.
 /// Errors   the constructor: bad_option, one line. begin: those of the interference.
 /// Cost     begin and end: O(n^2) for n batches that run on the GPU, and four times the law for each
 ///          of them that is watched; the end of a watched batch also O(models^2). No allocation once
-///          each batch size has run on each partition size. close_period: O(models^3).
+///          each batch size has run on each partition size. close_period: O(models^3), and
+///          up to 500 sweeps of O(models^2).
 /// Threads  one owner; the table, and what the law refers to, outlive it.
 class corun_learning {
 public:

@@ -270,12 +270,6 @@ private:
     return a.planned && b.planned && a.gpu == b.gpu && a.region != 0 && a.region == b.region;
   }
 
-  [[nodiscard]] std::vector<std::vector<gpulet>> by_gpu(const partition_plan& plan) const {
-    std::vector<std::vector<gpulet>> on(shapes_.size());
-    for (const gpulet& g : plan.gpulets) on[g.gpu].push_back(g);
-    return on;
-  }
-
   void drop(std::size_t model, const waiting_request& r) {
     ++models_[model].counts.dropped;
     dropped_.push_back(r.id);

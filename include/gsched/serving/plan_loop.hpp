@@ -87,8 +87,9 @@ public:
       throw error(errc::bad_option,
                   "period of " + std::to_string(o.period.count()) + " ns, expected more than 0");
     if (o.learning) {
-      if (!o.learning->rules)
-        throw error(errc::bad_option, "learning: no rules, expected some for learned factors");
+      if (!o.learning->rules || !expected)
+        throw error(errc::bad_option, "learning: without rules or expected interference, expected "
+                                      "both");
       in_use_.resize(table.size());
       learning_.emplace(table, options_.learning->law, shapes.size(), o.learning->how);
     }
@@ -438,9 +439,7 @@ private:
     auto rules = std::make_unique<plan_rules>(options_.learning->rules(learning_->factors()));
     std::vector<double> least(slos_.size(), 0.0);
     double rise = 0, fall = 0;
-    std::vector<std::vector<gpulet>> on(gpus_);
-    for (const gpulet& g : plan_.plan().gpulets) on[g.gpu].push_back(g);
-    for (const std::vector<gpulet>& here : on)
+    for (const std::vector<gpulet>& here : by_gpu(plan_.plan()))
       for (std::size_t i = 0; i < here.size(); ++i)
         for (const portion& p : here[i].portions) {
           const double by = rules->expected(here, i, p.model) / (*expected_)(here, i, p.model);

@@ -104,11 +104,9 @@ public:
       }
       share /= by;
       learned_factor& f = learned_[m];
-      if (share == 0) // too few batches to tell
-        ;
-      else if (share > f.value() * (1 + options_.noise))
+      if (share > f.value() * (1 + options_.noise))
         f.rise_to(share);
-      else if (share < f.value())
+      else if (share > 0 && share < f.value()) // 0: too few batches to tell
         f.fall_to(share);
       changed |= f.value() != before;
       factors_[m] = f.value();
