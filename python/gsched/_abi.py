@@ -137,7 +137,7 @@ class gsched_plan_options(_Struct):
                 ("interference", text), ("solo", text), ("sms", u32), ("replans", u32),
                 ("period_us", f64), ("headroom", f64), ("clusters", f64), ("tolerance", f64),
                 ("fall", f64), ("added_us", f64), ("spin_us", f64), ("watchdog_ms", u32),
-                ("spare", u32), ("at_once", u32), ("reserved", u32), ("profiles", text)]
+                ("spare", u32), ("at_once", u32), ("learns", u32), ("profiles", text)]
 
 
 class gsched_plan_graph(_Struct):
@@ -162,7 +162,7 @@ class gsched_plan_model_report(_Struct):
     _fields_ = [("size", u32), ("reserved", u32), ("arrived", u64), ("in_time", u64), ("late", u64),
                 ("dropped", u64), ("cancelled", u64), ("waiting", u64), ("running", u64),
                 ("batches", u64), ("rate", f64), ("p50_us", f64), ("p99_us", f64),
-                ("slow_down", f64)]
+                ("slow_down", f64), ("sensitivity", f64), ("pressure", f64), ("learned_from", u64)]
 
 
 _P = ctypes.POINTER

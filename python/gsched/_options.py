@@ -162,6 +162,9 @@ class PlanOptions(TypedDict, total=False):
     at_once : int
         1: a batch starts as soon as its partition is idle and a request waits. 0: it may wait for more
         requests as long as none is late. Default 1.
+    learns : int
+        1: corrects, by the batches that it serves, how much `solo` says that each model presses on
+        others and suffers from them. It needs `interference`, `solo` and `replans`. Default 0.
     """
 
     sms: int
@@ -176,6 +179,7 @@ class PlanOptions(TypedDict, total=False):
     watchdog: float
     spare: int
     at_once: int
+    learns: int
 
 
 Fields = dict[str, tuple[str, float | None, Any]] # {name here: (field in C, units per second, type)}
@@ -188,8 +192,7 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
 
 FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy", "slow_downs_count"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
-                         ("size", "reserved", "gpu", "table", "planner", "interference", "solo",
-                          "profiles"))
+                         ("size", "gpu", "table", "planner", "interference", "solo", "profiles"))
 
 
 def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> None:

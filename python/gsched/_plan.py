@@ -83,7 +83,10 @@ class PlannedModel(Model):
             Requests: ``arrived``, of which ``in_time``, ``late``, ``dropped``, ``cancelled``,
             ``waiting`` and ``running``; the number of ``batches``; ``rate``, as measured, requests
             a second; ``p50`` and ``p99``, latencies in seconds of those that were answered;
-            ``slow_down``, the measured time of all batches over the planned one.
+            ``slow_down``, the measured time of all batches over the planned one; with `learns`,
+            ``sensitivity`` and ``pressure``, how much the model suffers from others and presses on
+            them, times what `solo` says, and ``learned_from``, from how many batches (without, 1, 1
+            and 0).
 
         Raises
         ------

@@ -28,11 +28,12 @@ def models():
             gsched.PlanModel(adds, (one(),), slo=0.005, name="lenet", batches=[1, 8], instances=2)]
 
 with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interference="law.json", solo="solo.csv",
-                       profiles=pathlib.Path("mine"), period=5, headroom=1.5, sms=120) as server:
+                       profiles=pathlib.Path("mine"), period=5, headroom=1.5, sms=120, learns=1) as server:
     opened = gsched._abi.gsched_plan_options.in_dll(played, "plan_opened")
     texts = (ctypes.c_char * 256).in_dll(played, "plan_texts")
     assert texts.value == b"latency.csv ideal+share law.json solo.csv mine"
     assert (opened.period_us, opened.headroom, opened.sms, opened.replans) == (5e6, 1.5, 120, 1)
+    assert opened.learns == 1
     assert numbers("plan_graphs", ctypes.c_int, 2) == [9, 4]
     batches = (ctypes.c_int * 64 * 8).in_dll(played, "plan_batches")
     assert batches[0][:9] == [1] * 3 + [2] * 3 + [4] * 3 and batches[1][:4] == [1, 1, 8, 8]
@@ -54,6 +55,8 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     assert (report["failed_plans"], report["last_failure"]) == (1, "no graph is left")
     assert (report["warning"], report["beyond_fit"]) == ("", "graphs")
     assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
+    said = lenet.report()
+    assert (said["sensitivity"], said["pressure"], said["learned_from"]) == (1.2, 0.9, 8)
     raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
     raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())
     assert server.policy == "plan"

@@ -272,6 +272,7 @@ int gsched_get_plan_report(gsched_server* s, gsched_plan_report* r) {
 int gsched_get_plan_model_report(gsched_server* s, uint32_t m, gsched_plan_model_report* r) {
   (void)s;
   r->arrived = 5 + m, r->p99_us = 2500, r->slow_down = 1.1;
+  r->sensitivity = 1.2, r->pressure = 0.9, r->learned_from = 7 + m;
   return GSCHED_OK;
 }
 struct gsched_channel {

@@ -107,19 +107,24 @@ constexpr gpu_shape in_groups{sm_count{132}, sm_count{8}}, uncut{sm_count{132}, 
 struct plan_rig {
   explicit plan_rig(const two_models& m = {}, const gsched_plan_options& o = plan_options(),
                     const gpu_shape& gpu = in_groups)
-      : how(abi::plan_settings_of(o)),
+      : plan_rig(abi::plan_settings_of(o), m.shapes(), gpu) {}
+  plan_rig(const abi::plan_settings& how, std::span<const abi::plan_model_shape> models,
+           const gpu_shape& gpu)
+      : plan_rig(how, abi::offer_of(how, models, gpu, limits_for(9, 0))) {}
+  plan_rig(const abi::plan_settings& how, abi::foreseen_offer offer)
+      : served(offer.options(how)),
         it(std::make_unique<plan_server>(
-               abi::offer_of(how, m.shapes(), gpu, limits_for(9, 0)),
+               std::move(offer),
                [](const latency_table& t, const interference_function& f) {
                  return paced_batches(t, f, 1, {}, compute);
                },
-               how, [](auto&) { return fake_event::source(); }),
+               served, [](auto&) { return fake_event::source(); }),
            [](void* stream) { return static_cast<fake_event*>(stream)->mark(); },
            {"as was found", [](const partition_plan& p) {
               return std::to_string(p.gpulets.size()) + " of them";
             }}) {}
 
-  abi::plan_settings how;
+  plan_server_options served;
   abi::server it;
 };
 
@@ -302,6 +307,11 @@ TEST_CASE("c abi plan: an option out of range is refused by its name") {
   refused([](auto& o) { o.added_us = std::numeric_limits<double>::quiet_NaN(); }, "added_us");
   refused([](auto& o) { o.watchdog_ms = 0; }, "watchdog_ms");
   refused([](auto& o) { o.spare = 1u << 20; }, "spare");
+  refused([](auto& o) { o.learns = 1; }, "learns: expected 0 without interference and solo");
+  const auto with_files = [](auto& o) { o.interference = o.solo = "x"; };
+  refused([&](auto& o) { with_files(o), o.learns = 2; }, "learns: expected 0 or 1");
+  refused([&](auto& o) { with_files(o), o.learns = 1, o.replans = 0; },
+          "learns: expected 0 without replans");
 }
 
 TEST_CASE("c abi plan: a bad model is refused by its field") {
@@ -371,6 +381,67 @@ TEST_CASE("c abi plan: files are read, and each planner plans") {
       many.gpulets.pop_back();
       CHECK(made.beyond_fit(many).empty());
     }
+}
+
+TEST_CASE("c abi plan: with learns, plans and expected slow-downs are by the factors learned") {
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv";
+  gsched_plan_options o = plan_options();
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  const two_models m;
+  const auto offer = [&] {
+    return abi::offer_of(abi::plan_settings_of(o), m.shapes(), in_groups, limits_for(9, 0));
+  };
+  CHECK_FALSE(offer().learning);
+  o.learns = 1;
+  const abi::foreseen_offer made = offer();
+  REQUIRE(made.learning);
+  const plan_rules same = made.learning->rules(std::vector<corun_factors>(2));
+  const plan_rules other = made.learning->rules(std::vector<corun_factors>{{3, 1}, {1, 2}});
+  const std::vector<gpulet> beside{{0, sm_count{64}, {}, {{0, 1, 8}}},
+                                   {0, sm_count{64}, {}, {{1, 1, 8}}}};
+  const auto slow_down = [&](const interference_function& f, std::size_t model) {
+    return f(beside, model, model);
+  };
+  for (const std::size_t model : {std::size_t{0}, std::size_t{1}})
+    CHECK(slow_down(same.expected, model) == slow_down(made.expected, model));
+  CHECK(slow_down(other.expected, 0) > 1 + 3 * (slow_down(made.expected, 0) - 1));
+  CHECK(slow_down(other.expected, 1) == slow_down(made.expected, 1));
+  const std::vector<model_demand> demands{{0, 20000, from_us(5000)}, {1, 3000, from_us(20000)}};
+  const auto plan = made.planner(made.table, demands);
+  REQUIRE(plan);
+  CHECK(same.planner(made.table, demands)->gpulets == plan->gpulets);
+  const auto slower = other.planner(made.table, demands);
+  CHECK((!slower || slower->gpulets != plan->gpulets));
+}
+
+TEST_CASE("c abi plan: what was learned is reported by model") {
+  const std::string law = shipped + "interference/h200.json", solo = shipped + "solo_metrics.csv";
+  gsched_plan_options o = plan_options();
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  o.period_us = 20000;
+  for (const std::uint32_t learns : {0u, 1u}) {
+    CAPTURE(learns);
+    o.learns = learns;
+    plan_rig rig({}, o);
+    std::vector<plan_question> all(400);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      rig.it.submit(all[i].request(i % 2), &all[i].ticket);
+    for (plan_question& q : all) {
+      REQUIRE(abi::server::wait(*q.ticket, 20 * second_us));
+      abi::server::release(*q.ticket);
+    }
+    std::uint64_t from = 0;
+    for (const std::uint32_t model : {0u, 1u}) {
+      const gsched_plan_model_report r = rig.it.plan_model_report(model);
+      from += r.learned_from;
+      if (learns == 1) continue;
+      CHECK(r.sensitivity == 1);
+      CHECK(r.pressure == 1);
+    }
+    CHECK((from > 0) == (learns == 1));
+  }
 }
 
 TEST_CASE("c abi plan: a planner with +share puts models on the same SMs, where there is no plan "

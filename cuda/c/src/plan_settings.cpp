@@ -43,15 +43,51 @@ constexpr std::string_view with_sharing = "+share"; ///< suffix of a planner's n
 /// What plans are made with, in place while a server has them.
 struct plan_tables {
   latency_table latency;
-  std::optional<solo_table> solo;
+  std::shared_ptr<const solo_table> solo; ///< null: nothing is predicted
   interference_coefficients law{};
   std::unique_ptr<const shared_sm_slowdowns> on_shared_sms; ///< null: no models on the same SMs
 
-  /// The bandwidth of a batch is that of this table, which nothing corrects.
-  [[nodiscard]] contention_interference beside() const {
-    return {latency, *solo, law, on_shared_sms.get(), shared_sm_margin};
+  /// The bandwidth of a batch is that of this table, which nothing corrects. `metrics` outlives it.
+  [[nodiscard]] contention_interference beside(const solo_table& metrics) const {
+    return {latency, metrics, law, on_shared_sms.get(), shared_sm_margin};
   }
 };
+
+/// Plans with the planner of that name, with interference by `metrics`; null: without.
+[[nodiscard]] planner_function planner_of(std::string name, std::vector<gpu_shape> shapes,
+                                          std::shared_ptr<const plan_tables> with,
+                                          std::shared_ptr<const solo_table> metrics) {
+  return [=](const latency_table& t, std::span<const model_demand> d) {
+    std::optional<partition_plan> plan;
+    any_planner([&](const auto& p) {
+      if (p.name != name) return false;
+      plan = with->on_shared_sms ? sharing_planner(p).plan(t, d, shapes, with->beside(*metrics))
+             : metrics           ? p.plan(t, d, shapes, with->beside(*metrics))
+                                 : p.plan(t, d, shapes);
+      return true;
+    });
+    return plan;
+  };
+}
+
+[[nodiscard]] interference_function expected_of(std::shared_ptr<const plan_tables> with,
+                                                std::shared_ptr<const solo_table> metrics) {
+  return [=](std::span<const gpulet> all, std::size_t which, std::size_t model) {
+    return with->beside(*metrics)(all, which, model);
+  };
+}
+
+[[nodiscard]] interference_learning learning_of(const std::string& planner,
+                                                const std::vector<gpu_shape>& shapes,
+                                                const std::shared_ptr<const plan_tables>& with) {
+  return {
+      with->beside(*with->solo), [=](std::span<const corun_factors> learned) {
+        const auto metrics = std::make_shared<solo_table>(*with->solo);
+        for (std::size_t m = 0; m < learned.size(); ++m)
+          metrics->multiply_factors(with->latency.name(m), learned[m]);
+        return plan_rules{planner_of(planner, shapes, with, metrics), expected_of(with, metrics)};
+      }};
+}
 
 /// The profiles of these models in a folder: files NAME_bBATCH.json.
 [[nodiscard]] std::vector<profile> profiles_of(const std::string& folder,
@@ -184,6 +220,11 @@ plan_settings plan_settings_of(const gsched_plan_options& o) {
   s.sms = o.sms;
   refuse_unless(o.replans <= 1, "replans", "0 or 1");
   refuse_unless(o.at_once <= 1, "at_once", "0 or 1");
+  refuse_unless(o.learns <= 1, "learns", "0 or 1");
+  refuse_unless(o.learns == 0 || o.interference != nullptr, "learns",
+                "0 without interference and solo, which it corrects");
+  refuse_unless(o.learns == 0 || o.replans != 0, "learns", "0 without replans");
+  s.learns = o.learns != 0;
   if (o.at_once != 0) s.plan.frontend.start = batch_start::at_once;
   s.plan.replans = o.replans != 0;
   s.plan.period = time_of("period_us", o.period_us, 1000, 1e12);
@@ -262,29 +303,19 @@ foreseen_offer offer_of(const plan_settings& how, std::span<const plan_model_sha
   const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}, {}});
   foreseen_offer offer{{std::move(table), {shape}, {}}};
   if (!how.interference.empty()) {
-    with->solo = load_solo_table(how.solo);
+    with->solo = std::make_shared<const solo_table>(load_solo_table(how.solo));
     with->law = load_coefficients(how.interference);
     for (const plan_model_shape& m : models)
       if (!with->solo->has(m.name))
         refuse("solo: no metrics of " + m.name + ", expected rows of it");
     if (how.shares_sms) with->on_shared_sms = slowdowns_of(how, models, *with, gpu, sm);
-    offer.expected = [with](std::span<const gpulet> all, std::size_t which, std::size_t model) {
-      return with->beside()(all, which, model);
+    offer.expected = expected_of(with, with->solo);
+    offer.beyond_fit = [with](const partition_plan& p) {
+      return with->beside(*with->solo).beyond_fit(p);
     };
-    offer.beyond_fit = [with](const partition_plan& p) { return with->beside().beyond_fit(p); };
+    if (how.learns) offer.learning = learning_of(how.planner, offer.shapes, with);
   }
-  offer.planner = [with, shapes = offer.shapes,
-                   name = how.planner](const latency_table& t, std::span<const model_demand> d) {
-    std::optional<partition_plan> plan;
-    any_planner([&](const auto& p) {
-      if (p.name != name) return false;
-      plan = with->on_shared_sms ? sharing_planner(p).plan(t, d, shapes, with->beside())
-             : with->solo        ? p.plan(t, d, shapes, with->beside())
-                                 : p.plan(t, d, shapes);
-      return true;
-    });
-    return plan;
-  };
+  offer.planner = planner_of(how.planner, offer.shapes, with, with->solo);
   for (const plan_model_shape& m : models)
     offer.models.push_back({std::make_unique<planned>(m.name, m.inputs, m.outputs), m.slo, m.rate});
   return offer;

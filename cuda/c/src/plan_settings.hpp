@@ -13,10 +13,12 @@
 #include <gsched/server/plan_options.hpp>
 #include <gsched/server/planned_model.hpp>
 #include <gsched/server/request_record.hpp>
+#include <gsched/serving/interference_learning.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@ struct plan_settings : plan_server_options {
   std::string solo;
   std::string profiles;  ///< a folder; empty: none
   std::uint32_t sms = 0; ///< 0: all
+  bool learns = false;   ///< interference, from batches
   duration added{};
   duration watchdog{};
   std::uint32_t spare = 0;
@@ -67,9 +70,17 @@ struct plan_model_shape {
 ///          load_machine.
 [[nodiscard]] std::string compare_machines(const plan_settings& how, const machine& here);
 
-/// What a plan_server serves, and what predictions for a plan are extrapolated in.
+/// What a plan_server serves, how it learns, and what predictions for a plan are extrapolated in.
 struct foreseen_offer : plan_offer {
+  std::optional<interference_learning> learning{}; ///< unset: interference stays as expected
   std::function<std::string(const partition_plan&)> beyond_fit{}; ///< unset: nothing is predicted
+
+  /// How a server of the offer waits, gives up and learns.
+  [[nodiscard]] plan_server_options options(const plan_settings& how) const {
+    plan_server_options o = how;
+    o.plan.learning = learning;
+    return o;
+  }
 };
 
 /// What a plan_server serves. Reads the files. `sm` are the limits of the GPU's SMs.

@@ -71,6 +71,7 @@ served_plan serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model*
   std::string warning = compare_machines(how, machine_with(on, groups));
   foreseen_offer offer = offer_of(how, shapes, gpu, on.sm);
   plan_notes notes{std::move(warning), std::move(offer.beyond_fit)};
+  const plan_server_options served = offer.options(how);
   cuda::partition_batches_options o;
   o.gpus = {how.gpu};
   for (const plan_model_shape& s : shapes) o.batches.push_back(s.batches);
@@ -83,7 +84,7 @@ served_plan serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model*
         return cuda::partition_batches(
             o, [pool](const cuda::batch_program& b) mutable { return pool.lease(b); });
       },
-      how, [gpu = how.gpu](cuda::partition_batches&) { return cuda_events(gpu); });
+      served, [gpu = how.gpu](cuda::partition_batches&) { return cuda_events(gpu); });
   return {std::move(serves), std::move(notes)};
 }
 

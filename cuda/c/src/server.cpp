@@ -236,6 +236,11 @@ gsched_plan_model_report server::plan_model_report(std::uint32_t which) {
   out.p50_us = to_us(m.latency.percentile(0.5));
   out.p99_us = to_us(m.latency.percentile(0.99));
   if (m.expected > duration::zero()) out.slow_down = to_us(m.took) / to_us(m.expected);
+  const learned_interference learned =
+      r.learned.empty() ? learned_interference{} : r.learned[which];
+  out.sensitivity = learned.factors.sensitivity;
+  out.pressure = learned.factors.pressure;
+  out.learned_from = learned.watched;
   return out;
 }
 

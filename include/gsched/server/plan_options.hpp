@@ -46,8 +46,9 @@ struct plan_server_options {
 
 /// What a plan_server has done since it was opened.
 struct plan_report {
-  std::vector<model_outcome> models{}; ///< by model
-  std::vector<double> rates{};         ///< by model: as measured, requests a second
+  std::vector<model_outcome> models{};         ///< by model
+  std::vector<double> rates{};                 ///< by model: as measured, requests a second
+  std::vector<learned_interference> learned{}; ///< by model; empty: interference stays as expected
   partition_plan plan{};
   double factor = 0; ///< the plan serves this many times the rates that it was made for
   std::uint64_t batches = 0;

@@ -180,9 +180,12 @@ public:
   [[nodiscard]] std::vector<batch_stall>& stalls() noexcept { return stalls_; }
   [[nodiscard]] const frontend& requests_in() const noexcept { return serve_; }
   [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
-  /// Null: interference stays as expected.
-  [[nodiscard]] const corun_learning* learning() const noexcept {
-    return learning_ ? &*learning_ : nullptr;
+  /// By model of the table; empty: interference stays as expected.
+  [[nodiscard]] std::vector<learned_interference> learned() const {
+    std::vector<learned_interference> all;
+    for (std::size_t m = 0; learning_ && m < models_.size(); ++m)
+      all.push_back({learning_->factors()[m], learning_->watched(m), learning_->errors(m)});
+    return all;
   }
 
 private:

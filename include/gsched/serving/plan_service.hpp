@@ -65,9 +65,7 @@ public:
     }
     loop_.end();
     out_.models = loop_.outcomes();
-    if (const corun_learning* l = loop_.learning())
-      for (std::size_t m = 0; m < out_.models.size(); ++m)
-        out_.learned.push_back({l->factors()[m], l->watched(m), l->errors(m)});
+    out_.learned = loop_.learned();
     out_.apps = std::move(requests_.outcomes());
     out_.batches = loop_.batches();
     out_.switches = loop_.switches();

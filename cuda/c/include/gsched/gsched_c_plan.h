@@ -46,7 +46,9 @@ typedef struct gsched_plan_options {
   /* 1: a batch starts as soon as its partition is idle and a request waits, which is sooner at low
    * load; 0: it may wait for more requests as long as none is late, which serves more of them; 1 */
   uint32_t at_once;
-  uint32_t reserved; /* 0 */
+  /* 1: corrects, by the batches that it serves, how much `solo` says that each model presses on others
+   * and suffers from them. Needs interference, solo and replans; 0 */
+  uint32_t learns;
   /* A folder of profiles (gsched_profile_graph), NAME_bBATCH.json, for NAME+share: the kernels of
    * these batches, by which models on the same SMs slow each other. Of a model without one, kernels
    * are assumed by its metrics. NULL: of all models; NULL */
@@ -118,6 +120,10 @@ typedef struct gsched_plan_model_report {
   double rate;           /* as measured, requests a second */
   double p50_us, p99_us; /* latency of those that were answered */
   double slow_down;      /* measured time of all batches over the planned one; 0: none ended */
+  /* With `learns`: how sensitive the model is to others and how much it presses on them, times what
+   * `solo` says, and from how many batches that was learned. 1, 1 and 0 without. */
+  double sensitivity, pressure;
+  uint64_t learned_from;
 } gsched_plan_model_report;
 
 /* Also when the server is closed.

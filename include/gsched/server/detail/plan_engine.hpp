@@ -145,6 +145,7 @@ public:
   [[nodiscard]] plan_report report() const override {
     plan_report r;
     r.models = loop_.outcomes();
+    r.learned = loop_.learned();
     for (std::size_t m = 0; m < models_.size(); ++m)
       r.rates.push_back(loop_.requests_in().rate(m, loop_.now()));
     r.plan = loop_.plan().plan();
