@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch models served by a plan, with data: batches of the requests of several threads, on partitions.
 
-Each thread submits requests of every model at random times, with one of --inputs inputs each, and waits
+Each thread submits requests of a model at random times, with one of --inputs inputs each, and waits
 for their answers. An answer is compared with that of the module alone: it must be as close as the answers
 of batches of different sizes are to each other. The program says how many requests were answered in
 time, late, or dropped, what their latencies were, and which plan served them.
@@ -42,6 +42,10 @@ def options():
                    help="graphs of each batch size; default: %(default)s")
     p.add_argument("--planner", default="best",
                    help="NAME, or NAME+share, which predicts slow-downs by tools/data; default: %(default)s")
+    p.add_argument("--learn-interference", action="store_true",
+                   help="predict slow-downs by tools/data, and correct that by the batches served")
+    p.add_argument("--period", type=workload.SOME, default=20.0, metavar="S",
+                   help="between two decisions on a plan; default: %(default)s")
     p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
     p.add_argument("--sms", type=workload.FROM_0, default=120,
                    help="to plan with, 0: all; default: %(default)s, whole groups of 8")
@@ -78,7 +82,7 @@ class Client(threading.Thread):
         super().__init__(daemon=True)
         self.server, self.model, self.inputs = server, model, inputs
         self.rate, self.seconds, self.random = rate, seconds, workload.Mersenne(seed)
-        self.futures, self.error = [], None
+        self.futures, self.behind, self.error = [], [], None
 
     def run(self):
         try:
@@ -87,6 +91,7 @@ class Client(threading.Thread):
             while (due := due + self.random.exponential() / self.rate) < until:
                 time.sleep(max(0.0, due - time.monotonic()))
                 which = len(self.futures) % len(self.inputs)
+                self.behind.append(time.monotonic() - due)
                 self.futures.append((which, due - begun,
                                      self.server.submit(self.model, self.inputs[which], arrival=due)))
             for *_, future in self.futures:
@@ -119,8 +124,10 @@ def outcome_of(torch, a, model, clients, expected):
             "in_time": sum(ns <= a.slo * 1e6 for ns in latencies),
             "dropped": states.count("rejected"), "failed": states.count("failed"),
             "dropped_s": sorted(round(due, 3) for _, due, f in ended if f.state == "rejected"),
+            "behind_p99_ms": workload.percentile([s for c in clients for s in c.behind], 99) * 1e3,
             "wrong": int(wrong), "farthest": worst, "batches": report["batches"],
-            "slow_down": report["slow_down"],
+            "slow_down": report["slow_down"], "sensitivity": report["sensitivity"],
+            "pressure": report["pressure"], "learned_from": report["learned_from"],
             "p50_ms": workload.percentile(latencies, 50) / 1e6,
             "p99_ms": workload.percentile(latencies, 99) / 1e6}
 
@@ -129,6 +136,7 @@ def main():
     a = options()
     faulthandler.dump_traceback_later(a.time_limit, exit=True)
     torch = workload.import_torch("plan_server")
+    torch.set_num_threads(1) # of each client, to copy an input: with more they wait for each other
     try:
         asked, inputs, expected = [], {}, {}
         for name, rate in a.rates.items():
@@ -137,10 +145,13 @@ def main():
                             for i in range(a.inputs)]
             asked.append(gsched.PlanModel(module, inputs[name][0], slo=a.slo / 1e3, rate=rate,
                                           name=name, batches=a.batches, instances=a.instances))
-        known = [DATA / "interference/h200.json", DATA / "solo_metrics.csv", DATA / "profiles"]
-        server = gsched.PlanServer(asked, a.table, a.gpu, a.planner,
-                                   *(known if a.planner.endswith("+share") else ()), sms=a.sms,
-                                   at_once=int(not a.when_due))
+        known = {}
+        if a.learn_interference or a.planner.endswith("+share"):
+            known = {"interference": DATA / "interference/h200.json", "solo": DATA / "solo_metrics.csv"}
+        if a.planner.endswith("+share"):
+            known["profiles"] = DATA / "profiles"
+        server = gsched.PlanServer(asked, a.table, a.gpu, a.planner, **known, sms=a.sms, period=a.period,
+                                   at_once=int(not a.when_due), learns=int(a.learn_interference))
         gsched.leave_slow_side(a.gpu)
         with server:
             for model in server.models: # one by one: batches of 1
@@ -171,6 +182,12 @@ def main():
     for r in runs:
         print(f"{r['model']:20} {r['requests']:8} {r['in_time']:8} {r['dropped']:8} {r['wrong']:6} "
               f"{r['answered'] / max(r['batches'], 1):8.1f} {r['p50_ms']:8.2f} {r['p99_ms']:8.2f}")
+    for r in runs if a.learn_interference else ():
+        print(f"{r['model']}: {r['sensitivity']:.2f} times as sensitive to the others as expected, presses "
+              f"{r['pressure']:.2f} times as much, by {r['learned_from']} batches")
+    if (behind := max(r["behind_p99_ms"] for r in runs)) > 0.1 * a.slo:
+        print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
+              "latency: the clients are too slow for these rates")
     if a.json:
         workload.save(a.json, {"gpu": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
                                "slo_ms": a.slo, "plan": plan, "runs": runs})
