@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <vector>
 
 namespace plan {
@@ -21,12 +20,11 @@ using batch_times = std::vector<std::vector<gsched::duration>>;
 
 batch_times times_of(const partition_plan& p, const question& q,
                      const std::optional<contention_interference>& beside) {
-  std::map<std::uint32_t, std::vector<gpulet>> by_gpu;
-  for (const gpulet& g : p.gpulets) by_gpu[g.gpu].push_back(g);
-  std::map<std::uint32_t, std::size_t> next;
+  const std::vector<std::vector<gpulet>> on = by_gpu(p);
+  std::vector<std::size_t> next(on.size());
   batch_times times;
   for (const gpulet& g : p.gpulets) {
-    const std::vector<gpulet>& here = by_gpu[g.gpu];
+    const std::vector<gpulet>& here = on[g.gpu];
     const std::size_t i = next[g.gpu]++;
     times.emplace_back();
     for (const gsched::portion& s : g.portions)

@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -69,10 +68,10 @@ private:
   [[nodiscard]] static cost cost_of(const partition_plan& plan, const latency_table& t,
                                     std::span<const model_demand> demands,
                                     const Interference& beside) {
-    std::map<std::uint32_t, std::vector<gpulet>> gpus;
-    for (const gpulet& g : plan.gpulets) gpus[g.gpu].push_back(g);
+    std::size_t gpus = 0;
     double worst = 0;
-    for (const auto& [gpu, here] : gpus)
+    for (const std::vector<gpulet>& here : by_gpu(plan)) {
+      if (!here.empty()) ++gpus;
       for (std::size_t i = 0; i < here.size(); ++i)
         for (const portion& p : here[i].portions) {
           const duration answer = here[i].cycle + planned_latency(t, p.model, p.batch, here[i].sms,
@@ -80,7 +79,8 @@ private:
           for (const model_demand& d : demands)
             if (d.model == p.model) worst = std::max(worst, to_us(answer) / to_us(d.slo));
         }
-    return {gpus.size(), sms_of(plan), worst};
+    }
+    return {gpus, sms_of(plan), worst};
   }
 
   Planner base_;

@@ -97,7 +97,8 @@ public:
   }
 
   /// The factors that agree best with the equations, and with 1.
-  /// Cost     O(models^2 x (models + cells of a model)).
+  /// Cost     O(models^2 x (models + cells of a model)): 0.02 ms for 5 models, 2.5 for 50
+  ///          (`./dev bench corun_learning`).
   [[nodiscard]] std::vector<corun_factors> solve(const corun_errors& errors) const {
     const std::size_t models = of_.size(), n = 3 * models;
     std::vector<double> matrix(n * n), right(n), x(n);
@@ -129,6 +130,7 @@ public:
         add_square(row, c.miss, 1 / (square(errors.cell) + square(errors.noise) / c.count));
       }
     }
+    eliminate(matrix, right, x);
     descend(matrix, right, x);
     std::vector<corun_factors> found(models);
     for (std::size_t m = 0; m < models; ++m)
@@ -174,8 +176,30 @@ private:
     return c;
   }
 
+  /// Solves A x = b, for a positive definite A, by Cholesky's decomposition.
+  static void eliminate(std::span<const double> a, std::span<const double> b, std::span<double> x) {
+    const std::size_t n = x.size();
+    std::vector<double> lower(a.begin(), a.end());
+    const auto row = [&](std::size_t i) { return std::span(lower).subspan(i * n, n); };
+    const auto product = [](std::span<const double> p, std::span<const double> q,
+                            std::size_t count) {
+      return std::inner_product(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(count),
+                                q.begin(), 0.0);
+    };
+    for (std::size_t i = 0; i < n; ++i)
+      for (std::size_t j = 0; j <= i; ++j) {
+        const double rest = lower[i * n + j] - product(row(i), row(j), j);
+        lower[i * n + j] = i == j ? std::sqrt(std::max(rest, 1e-12)) : rest / lower[j * n + j];
+      }
+    for (std::size_t i = 0; i < n; ++i) x[i] = (b[i] - product(row(i), x, i)) / lower[i * n + i];
+    for (std::size_t i = n; i-- > 0;) {
+      x[i] /= lower[i * n + i];
+      for (std::size_t j = 0; j < i; ++j) x[j] -= lower[i * n + j] * x[i];
+    }
+  }
+
   /// Minimises x A x / 2 - b x, for a positive definite A, with factors within their bounds: one
-  /// unknown at a time.
+  /// unknown at a time, from `x` on.
   static void descend(std::span<const double> a, std::span<const double> b, std::span<double> x) {
     constexpr int most_sweeps = 500;
     constexpr double near = 1e-6;

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gsched/serving/detail/corun_evidence.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace gsched::testing {
+
+namespace {
+
+using detail::corun_errors;
+
+struct equation {
+  double miss = 0;
+  std::vector<double> slopes{};
+};
+
+/// All equations, by model, batch size and partition size.
+struct equations {
+  std::size_t models = 0;
+  std::map<std::tuple<std::size_t, std::uint32_t, sm_count>, std::vector<equation>> cells{};
+
+  /// The sum of squares that the factors leave, with the best error of each model's table.
+  /// `factors`: logarithms of sensitivity and pressure, by model.
+  [[nodiscard]] double squares(const std::vector<double>& factors, const corun_errors& e) const {
+    double sum = 0;
+    for (const double f : factors) sum += f * f / (e.factor * e.factor);
+    std::vector<std::array<double, 3>> means(models, {1 / (e.table * e.table), 0, 0}); // moments
+    for (const auto& [of, all] : cells) {
+      const std::size_t m = std::get<0>(of);
+      double mean = 0;
+      std::vector<double> left;
+      for (const equation& q : all) {
+        double r = q.miss + q.slopes[0] * factors[2 * m];
+        for (std::size_t i = 0; i < models; ++i) r += q.slopes[i + 1] * factors[2 * i + 1];
+        left.push_back(r);
+        mean += r / static_cast<double>(all.size());
+      }
+      for (const double r : left) sum += (r - mean) * (r - mean) / (e.noise * e.noise);
+      const double weight =
+          1 / (e.cell * e.cell + e.noise * e.noise / static_cast<double>(all.size()));
+      means[m][0] += weight;
+      means[m][1] += weight * mean;
+      means[m][2] += weight * mean * mean;
+    }
+    for (const auto& [weight, first, second] : means) sum += second - first * first / weight;
+    return sum;
+  }
+};
+
+} // namespace
+
+TEST_CASE("corun_evidence: no factors within the bounds leave a smaller sum of squares") {
+  std::mt19937_64 random(71);
+  const auto any = [&](double least, double most) {
+    return least + (most - least) * static_cast<double>(random() % 10000) / 1e4;
+  };
+  int at_bounds = 0, inside = 0;
+  for (int i = 0; i < 60; ++i) {
+    CAPTURE(i);
+    const corun_errors errors{any(0.1, 3), any(0.05, 0.5), any(0.01, 0.1), any(0.02, 0.2)};
+    equations all{1 + random() % 4};
+    detail::corun_evidence evidence(all.models);
+    std::vector<double> truth;
+    for (std::size_t f = 0; f < 2 * all.models; ++f) truth.push_back(any(-1, 1));
+    if (i % 3 == 0) truth[random() % truth.size()] = i % 2 == 0 ? 6 : -6; // beyond the bounds
+    for (int n = 0; n < 200; ++n) {
+      const std::size_t m = random() % all.models;
+      equation q{any(-0.1, 0.1), std::vector<double>(all.models + 1)};
+      for (double& s : q.slopes) s = random() % 3 == 0 ? 0 : -any(0, 0.3);
+      q.miss -= q.slopes[0] * truth[2 * m];
+      for (std::size_t k = 0; k < all.models; ++k) q.miss -= q.slopes[k + 1] * truth[2 * k + 1];
+      const std::uint32_t batch = 1u << random() % 3;
+      const sm_count sms{random() % 2 == 0 ? 8u : 16u};
+      evidence.add(m, batch, sms, q.miss, q.slopes);
+      all.cells[{m, batch, sms}].push_back(q);
+    }
+    std::vector<double> found;
+    for (const corun_factors& f : evidence.solve(errors)) {
+      found.push_back(std::log(f.sensitivity));
+      found.push_back(std::log(f.pressure));
+    }
+    const double least = all.squares(found, errors);
+    for (std::size_t f = 0; f < found.size(); ++f)
+      for (const double by : {-0.05, -0.002, 0.002, 0.05}) {
+        CAPTURE(f);
+        CAPTURE(by);
+        std::vector<double> other = found;
+        other[f] += by;
+        if (other[f] < std::log(corun_factors::least) || other[f] > std::log(corun_factors::most)) {
+          ++at_bounds;
+          continue;
+        }
+        ++inside;
+        REQUIRE(all.squares(other, errors) >= least * (1 - 1e-9));
+      }
+  }
+  CHECK(at_bounds > 10);
+  CHECK(inside > 500);
+}
+
+} // namespace gsched::testing
