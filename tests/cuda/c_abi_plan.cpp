@@ -420,7 +420,6 @@ TEST_CASE("c abi plan: what was learned is reported by model") {
   gsched_plan_options o = plan_options();
   o.interference = law.c_str();
   o.solo = solo.c_str();
-  o.period_us = 20000;
   for (const std::uint32_t learns : {0u, 1u}) {
     CAPTURE(learns);
     o.learns = learns;

@@ -81,12 +81,12 @@ struct world {
       return from_us(std::exponential_distribution<>(1 / mean_us)(random));
     };
     std::uniform_int_distribution<std::uint32_t> sizes(1, 4);
-    std::normal_distribution<> noise(0, jitter);
+    std::normal_distribution<> noise;
     for (int i = 1; i <= periods; ++i) {
       const time_point end{length * i / periods};
       while (runner.now() < end) {
         if (const auto ended = runner.try_end()) {
-          const duration late = from_us(std::abs(noise(random)));
+          const duration late = from_us(std::abs(jitter * noise(random)));
           learning.end(0, *ended, runner.now());
           const double busy_us = 700;
           starts.emplace(runner.now() + late +
