@@ -100,9 +100,7 @@ plan_service_options service_of(const options& o) {
   plan_service_options s = o.service;
   if (!o.learns) return s;
   const auto rules = [&o](std::span<const corun_factors> learned) {
-    const auto metrics = std::make_shared<solo_table>(o.solo);
-    for (std::size_t m = 0; m < learned.size(); ++m)
-      metrics->multiply_factors(o.table->name(m), learned[m]);
+    const auto metrics = std::make_shared<solo_table>(with_factors(o.solo, *o.table, learned));
     return plan_rules{
         [&o, metrics](const latency_table& table, std::span<const model_demand> demands) {
           return ask(o, table, demands, planned_interference(o, *metrics));

@@ -82,9 +82,8 @@ struct plan_tables {
                                                 const std::shared_ptr<const plan_tables>& with) {
   return {
       with->beside(*with->solo), [=](std::span<const corun_factors> learned) {
-        const auto metrics = std::make_shared<solo_table>(*with->solo);
-        for (std::size_t m = 0; m < learned.size(); ++m)
-          metrics->multiply_factors(with->latency.name(m), learned[m]);
+        const auto metrics =
+            std::make_shared<solo_table>(with_factors(*with->solo, with->latency, learned));
         return plan_rules{planner_of(planner, shapes, with, metrics), expected_of(with, metrics)};
       }};
 }
