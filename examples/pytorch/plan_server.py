@@ -13,6 +13,7 @@ time, late, or dropped, what their latencies were, and which plan served them.
 import argparse
 import faulthandler
 import gc
+import math
 import os
 import pathlib
 import sys
@@ -126,8 +127,8 @@ def outcome_of(torch, a, model, clients, expected):
             "dropped_s": sorted(round(due, 3) for _, due, f in ended if f.state == "rejected"),
             "behind_p99_ms": workload.percentile([s for c in clients for s in c.behind], 99) * 1e3,
             "wrong": int(wrong), "farthest": worst, "batches": report["batches"],
-            "slow_down": report["slow_down"], "sensitivity": report["sensitivity"],
-            "pressure": report["pressure"], "learned_from": report["learned_from"],
+            **{k: report[k] for k in ("slow_down", "host_part", "sensitivity", "pressure",
+                                      "learned_from", "sensitivity_error", "pressure_error")},
             "p50_ms": workload.percentile(latencies, 50) / 1e6,
             "p99_ms": workload.percentile(latencies, 99) / 1e6}
 
@@ -183,8 +184,12 @@ def main():
         print(f"{r['model']:20} {r['requests']:8} {r['in_time']:8} {r['dropped']:8} {r['wrong']:6} "
               f"{r['answered'] / max(r['batches'], 1):8.1f} {r['p50_ms']:8.2f} {r['p99_ms']:8.2f}")
     for r in runs if a.learn_interference else ():
-        print(f"{r['model']}: {r['sensitivity']:.2f} times as sensitive to the others as expected, presses "
-              f"{r['pressure']:.2f} times as much, by {r['learned_from']} batches")
+        print(f"{r['model']}: {r['sensitivity']:.2f} times as sensitive to the others as expected, within a "
+              f"factor of {math.exp(r['sensitivity_error']):.2f}; presses {r['pressure']:.2f} times as much, "
+              f"within {math.exp(r['pressure_error']):.2f}; by {r['learned_from']} batches")
+    if (host := max(r["host_part"] for r in runs)) > 0.1:
+        print(f"up to {100 * host:.0f}% of a model's time on the GPU was added by the host: something else "
+              "keeps the server's thread from its core")
     if (behind := max(r["behind_p99_ms"] for r in runs)) > 0.1 * a.slo:
         print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
               "latency: the clients are too slow for these rates")

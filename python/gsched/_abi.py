@@ -162,7 +162,8 @@ class gsched_plan_model_report(_Struct):
     _fields_ = [("size", u32), ("reserved", u32), ("arrived", u64), ("in_time", u64), ("late", u64),
                 ("dropped", u64), ("cancelled", u64), ("waiting", u64), ("running", u64),
                 ("batches", u64), ("rate", f64), ("p50_us", f64), ("p99_us", f64),
-                ("slow_down", f64), ("sensitivity", f64), ("pressure", f64), ("learned_from", u64)]
+                ("slow_down", f64), ("sensitivity", f64), ("pressure", f64), ("learned_from", u64),
+                ("sensitivity_error", f64), ("pressure_error", f64), ("host_part", f64)]
 
 
 _P = ctypes.POINTER

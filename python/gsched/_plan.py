@@ -86,7 +86,8 @@ class PlannedModel(Model):
             ``slow_down``, the measured time of all batches over the planned one; with `learns`,
             ``sensitivity`` and ``pressure``, how much the model suffers from others and presses on
             them, times what `solo` says, and ``learned_from``, from how many batches (without, 1, 1
-            and 0).
+            and 0), and ``sensitivity_error`` and ``pressure_error``, standard deviations of their
+            logarithms; ``host_part``, the part of the batches' time that a busy host added at most.
 
         Raises
         ------

@@ -57,6 +57,8 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
     said = lenet.report()
     assert (said["sensitivity"], said["pressure"], said["learned_from"]) == (1.2, 0.9, 8)
+    assert (said["sensitivity_error"], said["pressure_error"]) == (0.3, 0.4)
+    assert said["host_part"] == 0.02
     raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
     raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())
     assert server.policy == "plan"

@@ -272,7 +272,8 @@ int gsched_get_plan_report(gsched_server* s, gsched_plan_report* r) {
 int gsched_get_plan_model_report(gsched_server* s, uint32_t m, gsched_plan_model_report* r) {
   (void)s;
   r->arrived = 5 + m, r->p99_us = 2500, r->slow_down = 1.1;
-  r->sensitivity = 1.2, r->pressure = 0.9, r->learned_from = 7 + m;
+  r->sensitivity = 1.2, r->pressure = 0.9, r->learned_from = 7 + m, r->host_part = 0.02;
+  r->sensitivity_error = 0.3, r->pressure_error = 0.4;
   return GSCHED_OK;
 }
 struct gsched_channel {

@@ -18,7 +18,7 @@ cmp "$work/calm.json" "$work/again.json" || failed=1
 serve seed --rates $rates --seconds 20 --interference h200 --rate-error 0.2 --period 5 --seed 2
 cmp -s "$work/calm.json" "$work/seed.json" && { echo "the seed changes nothing"; failed=1; }
 serve full --rates $rates --gpus 1 --seconds 20 --headroom 1 --clusters 0 --once --rate-error fixed:0.4 --leave-idle
-serve apps --app game=2000,traffic=1000 --seconds 10
+serve apps --app game=2000,traffic=1000 --seconds 10 --batch-log "$work/batches.csv"
 printf 'time_s,model,rate\n0,game,2000\n0,traffic,1000\n' > "$work/apps.csv"
 serve apps_traced --rate-trace "$work/apps.csv" --seconds 10
 cmp "$work/apps.json" "$work/apps_traced.json" || failed=1
@@ -107,6 +107,7 @@ refuses "--learn-interference: without predicted interference, expected --plan-i
   --rates vgg16=1 --learn-interference --plan-interference none
 refuses "--learned: given without --learn-interference, expected it beside that" --rates vgg16=1 --learned "$work/x.csv"
 refuses "--learned: 'no/where.csv' cannot be written" --rates vgg16=1 --learn-interference --learned no/where.csv
+refuses "--batch-log: 'no/where.csv' cannot be written" --rates vgg16=1 --batch-log no/where.csv
 refuses "--learn-interference: given beside --once, which plans for good, expected one of both" --rates vgg16=1 --learn-interference --once
 refuses "--true-solo: given without --interference, expected a law that simulated batches follow" \
   --rates vgg16=1 --interference none --true-solo "$work/true_solo.csv"
@@ -129,7 +130,7 @@ if command -v gnuplot > /dev/null; then
 fi
 
 python3 - "$work" <<'PY' || failed=1
-import json, os, pathlib, sys
+import collections, csv, json, os, pathlib, sys
 long = not os.environ.get("GSCHED_SANITIZED")
 said = {p.stem: json.loads(p.read_text()) for p in pathlib.Path(sys.argv[1]).glob("*.json")}
 for name, r in said.items():
@@ -142,6 +143,19 @@ for name, r in said.items():
     assert sum(p["violated"] for p in r["periods"]) == r["all"]["late"] + r["all"]["dropped"], name
     for m in r["models"]:
         assert m["late"] > 0 or m["latency_us"]["max"] <= m["slo_us"], (name, m)
+with open(f"{sys.argv[1]}/batches.csv", newline="") as f:
+    batches = list(csv.DictReader(f))
+assert len(batches) == said["apps"]["batches"]
+took, until = collections.Counter(), collections.Counter()
+for b in batches:
+    begin, end = float(b["begin_us"]), float(b["end_us"])
+    assert begin >= until[b["partition"]], b # one at a time
+    until[b["partition"]] = end
+    took[b["model"]] += end - begin
+    assert abs(float(b["least_us"]) - (end - begin)) < 0.01 and float(b["host_us"]) == 0, b
+for m in said["apps"]["models"]:
+    assert abs(took[m["model"]] - m["batch_took_us"]) < 1, (m, took)
+    assert m["batch_host_us"] == 0, m
 if long:
     learning = {m["model"]: m for m in said["learning"]["learned"]}
     assert learning["resnet50"]["error"] < 0.7 * learning["resnet50"]["error_at_first"], learning
@@ -280,6 +294,11 @@ refuses "--plan-interference" --rates vgg16=1 --table "$work/mine/table.csv" --s
   --plan-interference h201
 serves --rates vgg16=10 --seconds 1 --table "$work/mine/table.csv" --interference none --json "$work/mine.json"
 expect "sizes that are not those of machine.json" grep -q '"sms": 64' "$work/mine.json"
+
+# The same on a busy host, as far as a simulated GPU can show it.
+"$(dirname "${BASH_SOURCE[0]}")/../../bench/busy_host.py" --serve "$bin" --device sim --seconds 2 --loops 1 --json "$work/busy.json" > "$work/busy.txt" || failed=1
+expect "a row of each run" test "$(grep -c 'host: 0.00% late or dropped' "$work/busy.txt")" = 2
+expect "rows in the file" grep -q '"busy": true' "$work/busy.json"
 
 expect "something above has failed" test "$failed" = 0
 finish

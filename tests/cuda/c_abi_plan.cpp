@@ -191,6 +191,8 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   CHECK(m.in_time + m.late == all.size() / 2);
   CHECK(m.p99_us >= m.p50_us);
   CHECK(m.slow_down > 0);
+  CHECK(m.host_part >= 0);
+  CHECK(m.host_part < 1);
   const gsched_statistics s = rig.it.statistics();
   CHECK(s.finished == all.size());
   CHECK(s.submitted == s.active + s.finished + s.failed + s.rejected + s.cancelled);
@@ -435,6 +437,8 @@ TEST_CASE("c abi plan: what was learned is reported by model") {
     for (const std::uint32_t model : {0u, 1u}) {
       const gsched_plan_model_report r = rig.it.plan_model_report(model);
       from += r.learned_from;
+      CHECK((r.sensitivity_error > 0) == (learns == 1));
+      CHECK((r.pressure_error > 0) == (learns == 1));
       if (learns == 1) continue;
       CHECK(r.sensitivity == 1);
       CHECK(r.pressure == 1);

@@ -85,7 +85,7 @@ struct batch_data_conformance {
     const served_partition& p = on.partitions[partition];
     on.partitions[partition].running.resize(size);
     ++on.begun;
-    runner.begin({0, partition, p.sms, 0, size, {b.inputs, b.outputs}});
+    on.launch({0, partition, p.sms, 0, size, {b.inputs, b.outputs}});
   }
 
   void end(std::uint32_t partition) {

@@ -25,6 +25,7 @@ struct batch_runner_conformance {
   partition_plan plan{};
   std::vector<std::uint32_t> reported{}; ///< partitions whose batches have ended, not asked for yet
   std::uint64_t begun = 0, ended = 0;
+  std::vector<time_point> begun_at{}; ///< by partition
 
   /// `regions` are by partition; empty: none.
   static partition_plan plan_of(const std::vector<std::uint32_t>& sizes,
@@ -83,12 +84,20 @@ struct batch_runner_conformance {
     ++begun;
     batch_run run{0, partition, partitions[partition].sms, 0, batch};
     run.region = partitions[partition].region;
+    launch(run);
+  }
+  void launch(const batch_run& run) {
+    begun_at.resize(partitions.size());
+    begun_at[run.partition] = runner.now();
     runner.begin(run);
   }
   std::uint32_t end(std::uint32_t partition) {
     REQUIRE(!partitions[partition].is_idle());
     partitions[partition].running.clear();
     ++ended;
+    const duration least = runner.least_time_of_last(partition); // B7
+    CHECK(least >= duration::zero());
+    CHECK(least <= runner.now() - begun_at[partition]);
     return partition;
   }
   [[nodiscard]] std::uint32_t wait_end() {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -18,6 +19,7 @@ namespace gsched::testing {
 namespace {
 
 using detail::corun_errors;
+using detail::learned_factors;
 
 struct equation {
   double miss = 0;
@@ -30,13 +32,15 @@ struct equations {
   std::map<std::tuple<std::size_t, std::uint32_t, sm_count>, std::vector<equation>> cells{};
 
   /// The sum of squares that the factors leave, with the best error of each model's table.
-  /// `factors`: logarithms of sensitivity and pressure, by model.
-  [[nodiscard]] double squares(const std::vector<double>& factors, const corun_errors& e) const {
+  /// `factors`: logarithms of sensitivity and pressure, by model, as `noise` is.
+  [[nodiscard]] double squares(const std::vector<double>& factors, const corun_errors& e,
+                               const std::vector<double>& noise) const {
     double sum = 0;
     for (const double f : factors) sum += f * f / (e.factor * e.factor);
     std::vector<std::array<double, 3>> means(models, {1 / (e.table * e.table), 0, 0}); // moments
     for (const auto& [of, all] : cells) {
       const std::size_t m = std::get<0>(of);
+      const double variance = noise[m] * noise[m];
       double mean = 0;
       std::vector<double> left;
       for (const equation& q : all) {
@@ -45,9 +49,8 @@ struct equations {
         left.push_back(r);
         mean += r / static_cast<double>(all.size());
       }
-      for (const double r : left) sum += (r - mean) * (r - mean) / (e.noise * e.noise);
-      const double weight =
-          1 / (e.cell * e.cell + e.noise * e.noise / static_cast<double>(all.size()));
+      for (const double r : left) sum += (r - mean) * (r - mean) / variance;
+      const double weight = 1 / (e.cell * e.cell + variance / static_cast<double>(all.size()));
       means[m][0] += weight;
       means[m][1] += weight * mean;
       means[m][2] += weight * mean * mean;
@@ -84,12 +87,13 @@ TEST_CASE("corun_evidence: no factors within the bounds leave a smaller sum of s
       evidence.add(m, batch, sms, q.miss, q.slopes);
       all.cells[{m, batch, sms}].push_back(q);
     }
-    std::vector<double> found;
-    for (const corun_factors& f : evidence.solve(errors)) {
-      found.push_back(std::log(f.sensitivity));
-      found.push_back(std::log(f.pressure));
+    std::vector<double> found, noise;
+    for (const learned_factors& f : evidence.solve(errors)) {
+      found.push_back(std::log(f.factors.sensitivity));
+      found.push_back(std::log(f.factors.pressure));
+      noise.push_back(f.noise);
     }
-    const double least = all.squares(found, errors);
+    const double least = all.squares(found, errors, noise);
     for (std::size_t f = 0; f < found.size(); ++f)
       for (const double by : {-0.05, -0.002, 0.002, 0.05}) {
         CAPTURE(f);
@@ -101,11 +105,64 @@ TEST_CASE("corun_evidence: no factors within the bounds leave a smaller sum of s
           continue;
         }
         ++inside;
-        REQUIRE(all.squares(other, errors) >= least * (1 - 1e-9));
+        REQUIRE(all.squares(other, errors, noise) >= least * (1 - 1e-9));
       }
   }
   CHECK(at_bounds > 10);
   CHECK(inside > 500);
+}
+
+TEST_CASE("corun_evidence: says how far off the factors may be, whatever the noise is") {
+  std::mt19937_64 random(5);
+  const corun_errors errors{0.5, 0.3, 0.03, 0.1};
+  int near = 0, far = 0, all = 0;
+  double worst_noise = 0, known = 1;
+  for (int i = 0; i < 150; ++i) {
+    constexpr std::size_t models = 2;
+    const std::array<double, models> noises{0.1, 0.4};
+    const std::size_t count = i % 3 == 0 ? 60 : 600;
+    std::normal_distribution<double> of_factor(0, errors.factor), of_table(0, errors.table),
+        of_cell(0, errors.cell), of_noise(0, 1);
+    std::vector<double> truth;
+    for (std::size_t f = 0; f < 2 * models; ++f)
+      truth.push_back(std::clamp(of_factor(random), -1.2, 1.2));
+    std::array<double, models> table{of_table(random), of_table(random)};
+    std::map<std::pair<std::size_t, std::uint32_t>, double> cell;
+    detail::corun_evidence evidence(models);
+    for (std::size_t n = 0; n < count; ++n) {
+      const std::size_t m = random() % models;
+      const std::uint32_t batch = 1u << random() % 2;
+      const auto [own, is_new] = cell.try_emplace({m, batch}, 0.0);
+      if (is_new) own->second = of_cell(random);
+      std::vector<double> slopes(models + 1);
+      for (double& s : slopes)
+        s = random() % 3 == 0 ? 0 : -0.2 * static_cast<double>(random() % 1000) / 1e3;
+      double miss = table[m] + own->second + noises[m] * of_noise(random);
+      miss -= slopes[0] * truth[2 * m];
+      for (std::size_t k = 0; k < models; ++k) miss -= slopes[k + 1] * truth[2 * k + 1];
+      evidence.add(m, batch, sm_count{8}, miss, slopes);
+    }
+    const std::vector<learned_factors> found = evidence.solve(errors);
+    for (std::size_t m = 0; m < models; ++m) {
+      const learned_factors& f = found[m];
+      const double off[]{std::log(f.factors.sensitivity) - truth[2 * m],
+                         std::log(f.factors.pressure) - truth[2 * m + 1]};
+      const double said[]{f.errors.sensitivity, f.errors.pressure};
+      for (int k = 0; k < 2; ++k) {
+        CHECK(said[k] <= errors.factor * (1 + 1e-9));
+        known = std::min(known, said[k]);
+        ++all;
+        near += std::abs(off[k]) < said[k];
+        far += std::abs(off[k]) > 2 * said[k];
+      }
+      if (count > 100) worst_noise = std::max(worst_noise, std::abs(f.noise / noises[m] - 1));
+    }
+  }
+  const auto part = [&](int n) { return static_cast<double>(n) / all; };
+  CHECK(part(near) == doctest::Approx(0.68).epsilon(0.1)); // of a normal distribution
+  CHECK(part(far) < 0.08);
+  CHECK(known < 0.2);
+  CHECK(worst_noise < 0.2);
 }
 
 } // namespace gsched::testing

@@ -252,7 +252,7 @@ TEST_CASE("corun_learning: what is watched is not in step with batches at regula
 TEST_CASE("corun_learning: on_gpu leaves out what the host adds") {
   world w(2);
   const solo_table metrics = w.metrics(false);
-  const auto learned = [&](bool tells) {
+  const auto learned = [&](bool tells, bool warns = false) {
     corun_learning learning(w.table, contention_interference(w.table, metrics, some_law()), 1,
                             watch_all());
     time_point now{};
@@ -262,14 +262,17 @@ TEST_CASE("corun_learning: on_gpu leaves out what the host adds") {
       learning.begin({0, 0, sm_count{32}, 0, 1}, now);
       const duration ran = from_us(is_beside ? 530 : 500), host = from_us(is_beside ? 100 : 0);
       now += ran + host;
-      learning.end(0, 0, now, tells ? std::optional(ran) : std::nullopt);
+      learning.end(0, 0, now, tells ? std::optional(ran) : std::nullopt, warns ? host : duration{});
       if (is_beside) learning.end(0, 1, now);
       if (i % 1000 == 999) learning.close_period();
     }
+    CHECK(learning.watched(0) == (warns && !tells ? 2000 : 4000)); // those without the neighbour
     return learning.factors()[0].sensitivity * learning.factors()[1].pressure;
   };
   CHECK(learned(true) < 1.5);
+  CHECK(learned(true, true) == learned(true));
   CHECK(learned(false) > 2);
+  CHECK(learned(false, true) < 1.5);
 }
 
 TEST_CASE("corun_learning: leaves out regions, stalls, other GPUs, and ends without a begin") {

@@ -528,6 +528,70 @@ TEST_CASE("batches that stall are recorded, with where their time went") {
   CHECK(std::any_of(queued.stalls.begin(), queued.stalls.end(), is_behind));
 }
 
+TEST_CASE("a host that looks late corrects no batch times, and is reported") {
+  /// Sees one end in ten late.
+  struct late_looks : simulated_batches {
+    using simulated_batches::simulated_batches;
+    [[nodiscard]] std::optional<std::uint32_t> try_end() {
+      while (const auto partition = simulated_batches::try_end())
+        unseen.push_back({now() + (ends++ % 10 == 0 ? late : duration{}), *partition});
+      const auto at = std::find_if(unseen.begin(), unseen.end(),
+                                   [&](const auto& u) { return u.first <= now(); });
+      if (at == unseen.end()) return std::nullopt;
+      const std::uint32_t partition = at->second;
+      unseen.erase(at);
+      return partition;
+    }
+    void wait(time_point t) {
+      for (const auto& u : unseen) t = std::min(t, u.first);
+      simulated_batches::wait(t);
+    }
+    duration late = 30ms;
+    std::uint64_t ends = 0;
+    std::vector<std::pair<time_point, std::uint32_t>> unseen;
+  };
+  /// The same, but does not know that it was late.
+  struct unaware : late_looks {
+    using late_looks::late_looks;
+    void begin(const batch_run& r) {
+      begun.resize(std::max<std::size_t>(begun.size(), r.partition + 1u));
+      begun[r.partition] = now();
+      simulated_batches::begin(r);
+    }
+    [[nodiscard]] duration least_time_of_last(std::uint32_t partition) const {
+      return now() - begun[partition];
+    }
+    std::vector<time_point> begun;
+  };
+  service s;
+  s.options.length = 40s;
+  s.options.period = 5s;
+  s.offer_model(0, 200);
+  s.offer_model(1, 200);
+  const auto run_on = [&](auto runner) {
+    return plan_service(s.table, s.slos, s.shapes, s.apps, s.options, s.planner, s.expected, runner)
+        .run();
+  };
+  const service_outcome o = run_on(late_looks(s.table, s.truth, s.shapes.size()));
+  const service_outcome without = run_on(unaware(s.table, s.truth, s.shapes.size()));
+  check_conservation(o);
+  for (std::size_t m = 0; m < 2; ++m) {
+    CHECK(o.periods.back().corrections[m] == 1);
+    CHECK(o.periods.back().margins[m] == 1);
+    CHECK(o.periods[2].models[m].violated > o.periods[2].models[m].ended / 100);
+    CHECK(o.periods[2].models[m].host > 0.05);
+    const auto ends = static_cast<double>(o.models[m].batches);
+    CHECK(to_s(o.models[m].host) == doctest::Approx(ends / 10 * 0.03).epsilon(0.2));
+    CHECK(without.periods.back().corrections[m] > 1.5);
+    CHECK(without.models[m].host == duration{});
+  }
+  s.true_slowdown = {1.6, 1.6}; // what is slow all the same is corrected
+  const latency_table times = with_corrections(s.table, s.true_slowdown);
+  const service_outcome slow = run_on(late_looks(times, s.truth, s.shapes.size()));
+  for (std::size_t m = 0; m < 2; ++m)
+    CHECK(slow.periods.back().corrections[m] == doctest::Approx(1.6).epsilon(0.1));
+}
+
 TEST_CASE("replanning follows rates that jump tenfold, and reports rates that are too high") {
   service s;
   s.options.length = 100s;

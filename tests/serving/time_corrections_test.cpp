@@ -48,6 +48,22 @@ TEST_CASE("a correction is the quantile of measured over planned time, of the wo
   CHECK(c.factors()[1] == doctest::Approx(1.3).epsilon(0.01));
 }
 
+TEST_CASE("what may be the host's time corrects nothing") {
+  time_corrections c(1, {true, 0.95, 10, 0.05, 0.5, 4});
+  const auto run = [&](duration took, duration host) {
+    for (int i = 0; i < 100; ++i) c.record(0, sm_count{8}, took, 2ms, host);
+    return c.close_period();
+  };
+  CHECK_FALSE(run(20ms, 18ms)); // 2 to 20 ms
+  CHECK_FALSE(run(20ms, 19ms));
+  CHECK(run(20ms, 16ms)); // 4 ms at least
+  CHECK(c.factors()[0] == doctest::Approx(2).epsilon(0.01));
+  CHECK_FALSE(run(6ms, 3ms)); // from 3 to 6 ms: as planned with the correction
+  CHECK(c.factors()[0] == doctest::Approx(2).epsilon(0.01));
+  CHECK(run(3ms, 1ms)); // 3 ms at most: falls half of the way
+  CHECK(c.factors()[0] == doctest::Approx(1.75).epsilon(0.01));
+}
+
 TEST_CASE("too few batches change nothing, and count with those of the next period") {
   time_corrections c(1, {true, 0.95, 10, 0.05, 0.5, 4});
   run_batches(c, 0, sm_count{8}, 6, 2);

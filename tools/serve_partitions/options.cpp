@@ -87,7 +87,7 @@ struct raw_options : partition_texts {
       seconds = "60", period = "20", headroom = "1.2", clusters = "1.25", tolerance = "0.1",
       fall = "0.3", start = "at_once", stalls = "0", prepare = "0", switch_us = "100", seed = "1",
       allowed = "0.01", true_slowdown = "1", true_solo, shared_error = "1", only, start_with,
-      learned;
+      learned, batch_log;
   bool learns = false, once = false, max_rates = false, fixed_times = false, leave_idle = false,
        share_sms = false;
   std::vector<std::string> profiles;
@@ -161,6 +161,10 @@ void declare(command_line& line, raw_options& raw) {
       "from their batches, and plan with it");
   line.option("--learned", raw.learned, "FILE",
               "... and write --solo's metrics with that, for later runs");
+  line.option(
+      "--batch-log", raw.batch_log, "FILE",
+      "Write a row of each batch to a CSV file: when and where it\nran, how long it was planned "
+      "to take, and what the host added");
   line.flag("--fixed-times", raw.fixed_times, "Measured batch times do not correct the table");
   line.option("--allowed", raw.allowed, "X",
               "A model of which more than that part was late or dropped,\nthough rates and times "
@@ -396,6 +400,7 @@ options read(const raw_options& raw) {
            "--plan-interference, which learned factors correct");
   o.learns = raw.learns;
   o.learned = raw.learned;
+  o.batch_log = raw.batch_log;
   if (simulates_streams && o.truth)
     o.shared_truth = load_shared_sms(raw.profiles, raw.table, *o.table, o.solo, demands, *o.truth);
   if (raw.share_sms) {
@@ -413,7 +418,7 @@ options read(const raw_options& raw) {
       refuse("--share-sms", "beside --interference none", "a law that simulated batches follow");
   }
   o.shared_error = to_number("--shared-error", raw.shared_error, {0.5, 10, true, "times"});
-  raw.output.read(o, {{"--learned", o.learned}});
+  raw.output.read(o, {{"--learned", o.learned}, {"--batch-log", o.batch_log}});
   return o;
 }
 

@@ -58,7 +58,8 @@ struct options : common::outputs {
   std::uint64_t seed = 1;
   bool learns = false; ///< interference, from batch times
   std::string solo_file;
-  std::filesystem::path learned; ///< for the metrics with the factors learned; empty: none
+  std::filesystem::path batch_log; ///< for a row of each batch; empty: none
+  std::filesystem::path learned;   ///< for the metrics with the factors learned; empty: none
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

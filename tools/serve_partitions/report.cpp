@@ -15,10 +15,13 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iostream>
+#include <ostream>
 #include <string>
+#include <vector>
 
 namespace serve_partitions {
 
@@ -83,13 +86,16 @@ std::string factors_of(const options& o, const std::vector<corun_factors>& facto
 double mean(double sum, std::uint64_t of) { return of > 0 ? sum / static_cast<double>(of) : 0; }
 
 void print_learned(std::ostream& out, const options& o, const service_outcome& r) {
-  fmt::print(out, "\n{:<20}{:>12}{:>10}{:>10}   {}\n", "interference learned", "sensitivity",
-             "pressure", "batches", "batches of a size differ, with neighbours as predicted");
+  fmt::print(out, "\n{:<20}{:>12}{:>7}{:>10}{:>7}{:>10}   {}\n", "interference learned",
+             "sensitivity", "within", "pressure", "within", "batches",
+             "batches of a size differ, with neighbours as predicted");
   for (std::size_t m = 0; m < r.learned.size(); ++m) {
     const learned_interference& l = r.learned[m];
     if (l.watched == 0) continue;
-    fmt::print(out, "{:<20}{:>12.2f}{:>10.2f}{:>10}", o.table->name(m), l.factors.sensitivity,
-               l.factors.pressure, l.watched);
+    const auto within = [](double error) { return fmt::format("x{:.2f}", std::exp(error)); };
+    fmt::print(out, "{:<20}{:>12.2f}{:>7}{:>10.2f}{:>7}{:>10}", o.table->name(m),
+               l.factors.sensitivity, within(l.unsure.sensitivity), l.factors.pressure,
+               within(l.unsure.pressure), l.watched);
     if (l.of.batches > 0)
       fmt::print(out, "   by {:.2f}%; by --solo alone {:.2f}%",
                  100 * mean(l.of.learned, l.of.batches), 100 * mean(l.of.at_first, l.of.batches));
@@ -243,6 +249,14 @@ json stalls_json(const options& o, const service_outcome& r) {
   return all;
 }
 
+/// Of all models: the largest part of batch times that the host may have added.
+double most_by_host(const service_outcome& r) {
+  double most = 0;
+  for (const model_outcome& m : r.models)
+    if (m.took > duration::zero()) most = std::max(most, to_us(m.host) / to_us(m.took));
+  return most;
+}
+
 json latency_json(const gsched::trace::histogram& h) {
   return {{"mean", us(h.mean())},
           {"p50", us(h.percentile(0.5))},
@@ -299,6 +313,12 @@ void print(std::ostream& out, const options& o, const served& all) {
         p.gpu, p.made, p.kept, p.let_go, ms(p.deciding), ms(p.making), ms(p.longest),
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
+    if (const double host = most_by_host(r); host > o.service.margins.host)
+      fmt::print(
+          out,
+          "the host added up to {:.0f}% to a model's batch times, as it launched them or looked "
+          "for their ends late; no plan was made for that\n",
+          100 * host / (1 - host));
   }
   if (r.failed_plans > 0)
     fmt::print(out, "{} times a new plan could not be made, and the one before went on: {}\n",
@@ -408,6 +428,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                         {"batches", r.models[m].batches},
                         {"batch_expected_us", us(r.models[m].expected)},
                         {"batch_took_us", us(r.models[m].took)},
+                        {"batch_host_us", us(r.models[m].host)},
                         {"batch_over_us", latency_json(r.models[m].excess)},
                         {"latency_us", latency_json(r.models[m].latency)}});
   }
@@ -422,6 +443,8 @@ void write_json(std::ostream& out, const options& o, const served& all) {
         learned.push_back({{"model", o.table->name(m)},
                            {"sensitivity", rounded(l.factors.sensitivity)},
                            {"pressure", rounded(l.factors.pressure)},
+                           {"sensitivity_error", rounded(l.unsure.sensitivity)},
+                           {"pressure_error", rounded(l.unsure.pressure)},
                            {"batches", l.watched},
                            {"predicted", l.of.batches},
                            {"error_at_first", rounded(mean(l.of.at_first, l.of.batches))},
@@ -458,6 +481,17 @@ void write_json(std::ostream& out, const options& o, const served& all) {
 
 namespace {
 
+void write_batches(std::ostream& out, const options& o, const std::vector<ended_batch>& batches) {
+  out << "begin_us,end_us,gpu,partition,region,sms,model,batch,planned_us,least_us,host_us,gpu_"
+         "us\n";
+  for (const ended_batch& b : batches)
+    fmt::print(out, "{:.3f},{:.3f},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{}\n",
+               to_us(b.begun.time_since_epoch()), to_us(b.ended.time_since_epoch()), b.gpu,
+               b.partition, b.region, b.sms.count(), o.table->name(b.model), b.batch,
+               to_us(b.planned), to_us(b.least), to_us(b.host),
+               b.on_gpu ? fmt::format("{:.3f}", to_us(*b.on_gpu)) : "");
+}
+
 /// A run of so many requests takes some minutes.
 constexpr double most_requests = 1e9;
 
@@ -487,17 +521,22 @@ int serve_and_tell(options& o, const std::function<served(const options&)>& serv
       fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", factor, o.planner);
   }
   check_length(o);
+  std::vector<ended_batch> batches;
   const served r = [&] {
     common::progress_bar bar("serving", static_cast<std::uint64_t>(o.service.length.count()),
                              o.progress);
     o.service.on_progress = [&](duration passed) {
       bar.update(static_cast<std::uint64_t>(passed.count()));
     };
+    if (!o.batch_log.empty())
+      o.service.on_batch = [&](const ended_batch& b) { batches.push_back(b); };
     return serve(o);
   }();
   if (!o.quiet) print(std::cout, o, r);
   if (!o.json.empty()) common::save(o.json, [&](std::ostream& to) { write_json(to, o, r); });
   if (!o.plot.empty()) draw_plot(o, r.outcome, o.plot);
+  if (!o.batch_log.empty())
+    common::save(o.batch_log, [&](std::ostream& to) { write_batches(to, o, batches); });
   if (!o.learned.empty())
     common::save(o.learned, [&](std::ostream& to) {
       common::write_factors(to, o.solo_file,

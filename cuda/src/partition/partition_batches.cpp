@@ -45,11 +45,13 @@ partition_batches_options checked(partition_batches_options o) {
 
 struct partition_batches::state {
   struct slot {
-    instance_pointer next;    ///< of the current plan; new batches run there
-    std::uint32_t region = 0; ///< of `next`, in the plan
-    instance_pointer running; ///< where a batch is running
-    instance_pointer last;    ///< with traces: where the last batch ran
-    batch_times times{};      ///< with traces: of the batch that runs, or of the last one
+    instance_pointer next;     ///< of the current plan; new batches run there
+    std::uint32_t region = 0;  ///< of `next`, in the plan
+    instance_pointer running;  ///< where a batch is running
+    time_point launched{};     ///< its launch, or that of the last batch, returned
+    time_point last_running{}; ///< it was last seen to run: a look later it had ended
+    instance_pointer last;     ///< with traces: where the last batch ran
+    batch_times times{};       ///< with traces: of the batch that runs, or of the last one
   };
 
   /// Notes what the owner's thread did while batches ran.
@@ -157,7 +159,8 @@ void partition_batches::begin(const batch_run& r) {
     at.times.launched = before + took;
     at.times.preempted = preemptions();
   }
-  if (s.running.empty()) s.looked = before + took;
+  at.launched = at.last_running = before + took;
+  if (s.running.empty()) s.looked = at.launched;
   at.running = at.next;
   for (const std::uint32_t g : at.running->where().groups) ++s.busy[r.gpu][g];
   s.running.push_back(r.partition);
@@ -172,7 +175,10 @@ std::optional<std::uint32_t> partition_batches::try_end() {
   for (std::size_t i = 0; i < s.running.size(); ++i) {
     const std::uint32_t partition = s.running[i];
     state::slot& at = s.slots[partition];
-    if (!at.running->try_end()) continue;
+    if (!at.running->try_end()) {
+      at.last_running = s.looked;
+      continue;
+    }
     for (const std::uint32_t g : at.running->where().groups) --s.busy[at.running->gpu()][g];
     if (s.options.traces) {
       at.last = at.running;
@@ -198,6 +204,11 @@ std::optional<batch_times> partition_batches::times_of_last(std::uint32_t partit
     t.ended = as_told(on_gpu->second);
   }
   return t;
+}
+
+duration partition_batches::least_time_of_last(std::uint32_t partition) const noexcept {
+  const state::slot& at = state_->slots[partition];
+  return at.last_running - at.launched;
 }
 
 void partition_batches::wait(time_point t) {

@@ -39,4 +39,9 @@ struct corun_factors {
   }
 };
 
+/// How far off learned corun_factors may be: the standard deviations of their logarithms.
+struct corun_factor_errors {
+  double sensitivity = 0, pressure = 0;
+};
+
 } // namespace gsched

@@ -62,8 +62,11 @@ using plan_chooser = std::function<const partition_plan*()>;
 ///  B5 available  is_available(partition) is false while a batch of another plan runs on the
 ///                partition's SMs, and becomes true at the end of a batch. Batches of partitions of
 ///                one region run at the same time.
-///  B6 data      a batch reads its requests' inputs between begin and its end, and at its end the
+///  B6 data       a batch reads its requests' inputs between begin and its end, and at its end the
 ///                outputs of each request are complete: those of its own inputs.
+///  B7 least      least_time_of_last(partition) is about the batch whose end try_end reported last
+///                there, until the next one begins: at most how long it took without what the
+///                host's thread added by a late launch or a late look; at least 0.
 /// The caller owes: one batch at a time on a partition, and only if it is available; no prepare
 /// before the former one is done; activate with the partitions of the last prepared plan.
 template <class R>
@@ -78,6 +81,7 @@ concept batch_runner =
       { r.try_end() } -> std::same_as<std::optional<std::uint32_t>>;
       { r.wait(t) } -> std::same_as<void>;
       { c.now() } -> std::same_as<time_point>;
+      { c.least_time_of_last(partition) } -> std::same_as<duration>;
     };
 
 /// A batch_runner that can tell when the parts of a batch took place: times_of_last(partition) is

@@ -29,7 +29,7 @@ struct corun_learning_options {
   double unsure = 0.5;            ///< of a factor, before anything is measured
   double table_error = 0.3;       ///< of the table's latencies of a model
   double cell_error = 0.03;       ///< more, of one batch size on one partition size
-  double noise = 0.1;             ///< of the time of a single batch
+  double noise = 0.1;             ///< of the time of a single batch, at least
   std::uint64_t remembers = 2000; ///< batches of a model: older ones count less and less
   /// From one watched batch of a partition to the next one: half to one and a half times that.
   duration between = std::chrono::milliseconds{2};
@@ -54,11 +54,13 @@ struct corun_learning_errors {
 /// batch is more sensitive than the law says, or a neighbour presses more. Neighbours come and go,
 /// and tell these apart. What they do not tell apart counts as an error of the table, and changes no
 /// factor. Factors multiply those of the metrics. They are the mean of what is known: half of the
-/// batches take longer.
+/// batches take longer. The noise of a model's batches is what the factors leave of it, so that the
+/// batches of a model whose times vary by other causes tell less.
 ///
 /// Some batches of each partition are watched. Those in regions count as neighbours and are not
 /// watched. A batch that took more than e times as long as predicted, or less than 1/e of that, is
-/// left out: something else held it up.
+/// left out: something else held it up. So is one of whose time the host may have added more than
+/// `noise`.
 ///
 /// Source   the weights are those of a linear model with random effects, linearised around the
 ///          factors known when a batch ended, as an extended Kalman filter is.
@@ -75,7 +77,7 @@ public:
   corun_learning(const latency_table& table, contention_interference law, std::size_t gpus,
                  corun_learning_options o = {})
       : table_(&table), law_(law), options_(o), running_(gpus), evidence_(table.size()),
-        factors_(table.size()), errors_(table.size()) {
+        factors_(table.size()), unsure_(table.size(), {o.unsure, o.unsure}), errors_(table.size()) {
     const auto check = [](const char* what, double value) {
       if (!(value > 0) || !std::isfinite(value))
         throw error(errc::bad_option, std::string("learning: ") + what + " of " +
@@ -111,21 +113,24 @@ public:
     predict(here);
   }
   /// The batch of a partition ends. One that never began is ignored. `on_gpu`: how long it ran there,
-  /// without what the host adds before and after; empty: as long as from begin to end.
+  /// without what the host adds before and after; empty: as long as from begin to end, of which the
+  /// host may have added `host` more than it usually does.
   void end(std::uint32_t gpu, std::uint32_t partition, time_point now,
-           std::optional<duration> on_gpu = {}) {
+           std::optional<duration> on_gpu = {}, duration host = {}) {
     std::vector<std::uint32_t>& here = running_[gpu];
     const auto at = std::find(here.begin(), here.end(), partition);
     if (at == here.end()) return;
     advance(here, now);
     here.erase(at);
-    if (slots_[partition].is_watched) note(slots_[partition], now, on_gpu);
+    const slot& s = slots_[partition];
+    const bool is_sure = on_gpu || to_us(host) <= options_.noise * to_us(now - s.begun);
+    if (s.is_watched && is_sure) note(slots_[partition], now, on_gpu);
     predict(here);
   }
 
   /// Updates the factors from all batches so far.
   void close_period() {
-    const std::vector<corun_factors> best = evidence_.solve(
+    const std::vector<detail::learned_factors> best = evidence_.solve(
         {options_.unsure, options_.table_error, options_.cell_error, options_.noise});
     has_learned_ = true;
     double moved = 0;
@@ -135,8 +140,9 @@ public:
       moved = std::max(moved, std::abs(by));
     };
     for (std::size_t m = 0; m < factors_.size(); ++m) {
-      move(factors_[m].sensitivity, best[m].sensitivity);
-      move(factors_[m].pressure, best[m].pressure);
+      move(factors_[m].sensitivity, best[m].factors.sensitivity);
+      move(factors_[m].pressure, best[m].factors.pressure);
+      unsure_[m] = best[m].errors;
     }
     evidence_.fade(1 / (1 + std::pow(moved / is_linear, 2)));
     evidence_.keep_at_most(static_cast<double>(options_.remembers));
@@ -148,6 +154,9 @@ public:
 
   /// By model: what its factors of the metrics are to be multiplied by.
   [[nodiscard]] std::span<const corun_factors> factors() const noexcept { return factors_; }
+  /// By model: how far off these may be, as of the end of the last period, if the law, the table's
+  /// errors and the noise are as the options say. What a factor cannot be told apart from counts.
+  [[nodiscard]] std::span<const corun_factor_errors> unsure() const noexcept { return unsure_; }
   /// How many batches of a model were watched.
   [[nodiscard]] std::uint64_t watched(std::size_t model) const noexcept {
     return evidence_.watched(model);
@@ -278,6 +287,7 @@ private:
   std::vector<std::vector<std::uint32_t>> running_; ///< by GPU: partitions
   detail::corun_evidence evidence_;
   std::vector<corun_factors> factors_; ///< by model
+  std::vector<corun_factor_errors> unsure_;
   std::vector<corun_learning_errors> errors_;
   bool has_learned_ = false;
 };

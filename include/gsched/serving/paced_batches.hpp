@@ -15,6 +15,7 @@
 #include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace gsched {
 
@@ -41,11 +42,19 @@ public:
   [[nodiscard]] bool is_available(std::uint32_t p) const noexcept { return on_.is_available(p); }
   void begin(const batch_run& r) {
     catch_up();
+    if (r.partition >= times_.size()) times_.resize(r.partition + 1);
+    times_[r.partition].begun = now();
     on_.begin(r);
   }
   [[nodiscard]] std::optional<std::uint32_t> try_end() {
     catch_up();
-    return on_.try_end();
+    const auto ended = on_.try_end();
+    if (ended) times_[*ended].seen = now();
+    return ended;
+  }
+  [[nodiscard]] duration least_time_of_last(std::uint32_t partition) const noexcept {
+    const real_times& real = times_[partition];
+    return std::min(on_.least_time_of_last(partition), real.seen - real.begun);
   }
 
   /// Sleeps until the first event or the time.
@@ -63,10 +72,16 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
+  /// Virtual time may be behind when a batch begins; then it ends sooner than it would take.
+  struct real_times {
+    time_point begun{}, seen{};
+  };
+
   /// Advances the virtual time, at most to the first event, which is then to be asked for.
   void catch_up() { on_.wait(now()); }
 
   simulated_batches on_;
+  std::vector<real_times> times_; ///< by partition: of the last batch
   clock::time_point epoch_ = clock::now();
 };
 

@@ -11,6 +11,7 @@
 #include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
 #include <gsched/serving/corun_learning.hpp>
+#include <gsched/serving/detail/usual_time.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/interference_learning.hpp>
 #include <gsched/serving/plan_service_options.hpp>
@@ -95,6 +96,8 @@ public:
     }
     models_.resize(table.size());
     before_.resize(table.size());
+    time_before_.resize(table.size());
+    usually_.resize(table.size());
   }
 
   /// Waits until the partitions of the first plan exist, calls before_start, and starts the time.
@@ -184,7 +187,8 @@ public:
   [[nodiscard]] std::vector<learned_interference> learned() const {
     std::vector<learned_interference> all;
     for (std::size_t m = 0; learning_ && m < models_.size(); ++m)
-      all.push_back({learning_->factors()[m], learning_->watched(m), learning_->errors(m)});
+      all.push_back({learning_->factors()[m], learning_->unsure()[m], learning_->watched(m),
+                     learning_->errors(m)});
     return all;
   }
 
@@ -215,6 +219,9 @@ private:
     time_point at{};
     duration planned{}; ///< latency, not corrected
     std::uint32_t beside = 0;
+  };
+  struct batch_time {
+    duration took{}, host{};
   };
   struct ended_run {
     time_point at;
@@ -308,21 +315,26 @@ private:
     const bool is_room = serve_.end(partition, now_);
     --running_;
     last_end_ = now_;
-    if (learning_) {
+    const auto& [since, expected, beside] = begun_[partition];
+    const duration took = now_ - since;
+    const duration least = runner_.least_time_of_last(partition);
+    const duration host = by_host(model, took - least);
+    if (learning_ || options_.on_batch) {
       std::optional<duration> on_gpu;
       if constexpr (tracing_batch_runner<Runner>)
         if (const std::optional<batch_times> t = runner_.times_of_last(partition))
           on_gpu = t->ended - t->started;
-      learning_->end(gpu, partition, now_, on_gpu);
+      if (learning_) learning_->end(gpu, partition, now_, on_gpu, host);
+      if (options_.on_batch) tell_of_batch(p, partition, model, least, host, on_gpu);
     }
     model_outcome& of = models_[model];
-    const auto& [since, expected, beside] = begun_[partition];
     ++of.batches;
     of.expected += expected;
-    of.took += now_ - since;
-    corrections_.record(model, p.sms, now_ - since, expected);
+    of.took += took;
+    of.host += host;
+    corrections_.record(model, p.sms, took, expected, host);
     if (options_.stall > duration::zero()) look_for_stall(p, partition, model);
-    of.excess.record(std::max(duration::zero(), now_ - since - expected));
+    of.excess.record(std::max(duration::zero(), took - expected));
     for (const waiting_request& r : ended_batch_)
       of.latency.record(now_ - (r.deadline - slos_[model]));
     begin_batch(partition);
@@ -332,6 +344,32 @@ private:
         if (serve_.partitions()[i].gpu == gpu) begin_batch(i);
     }
     for (const waiting_request& r : ended_batch_) requests_.on_answer(r.id, now_);
+  }
+
+  void tell_of_batch(const served_partition& p, std::uint32_t partition, std::size_t model,
+                     duration least, duration host, std::optional<duration> on_gpu) const {
+    ended_batch b;
+    b.gpu = p.gpu;
+    b.partition = partition;
+    b.region = p.region;
+    b.sms = p.sms;
+    b.model = model;
+    b.batch = static_cast<std::uint32_t>(ended_batch_.size());
+    b.begun = begun_[partition].at;
+    b.ended = now_;
+    b.planned = begun_[partition].planned;
+    b.least = least;
+    b.host = host;
+    b.on_gpu = on_gpu;
+    options_.on_batch(b);
+  }
+
+  /// Of a batch's time, what the host may have added above what it usually adds to the model's. The
+  /// usual part counts as the batch's own.
+  [[nodiscard]] duration by_host(std::size_t model, duration added) noexcept {
+    const duration usual = usually_[model].value();
+    usually_[model].observe(added);
+    return std::max(duration::zero(), added - usual);
   }
 
   /// Records the batch that ended if it stalled.
@@ -420,10 +458,11 @@ private:
     const bool is_kept = times_are_near && is_own;
     bool is_raised = false;
     for (std::size_t m = 0; m < slos_.size(); ++m) {
-      const auto& [ended, violated] = period_.models[m];
+      const auto& [ended, violated, host] = period_.models[m];
       if (!margins_.is_too_many(ended, violated))
         margins_.lower(m, ended, violated);
-      else if (is_kept && period_.factor >= options_.replanning.headroom)
+      else if (is_kept && host <= options_.margins.host &&
+               period_.factor >= options_.replanning.headroom)
         is_raised |= margins_.raise(m);
     }
     return !rates_are_near      ? replan_reason::rates
@@ -483,7 +522,13 @@ private:
       const request_counts b = std::exchange(before_[m], c);
       period_.arrived.push_back(c.arrived - b.arrived);
       const std::uint64_t violated = c.late + c.dropped - b.late - b.dropped;
-      period_.models.push_back({c.in_time - b.in_time + violated, violated});
+      const batch_time all{models_[m].took, models_[m].host};
+      const batch_time then = std::exchange(time_before_[m], all);
+      const double host = all.took > then.took
+                              ? static_cast<double>((all.host - then.host).count()) /
+                                    static_cast<double>((all.took - then.took).count())
+                              : 0;
+      period_.models.push_back({c.in_time - b.in_time + violated, violated, host});
     }
   }
 
@@ -553,7 +598,9 @@ private:
   std::vector<time_point> due_;    ///< by partition: time of the next due event
   std::vector<begun_batch> begun_; ///< by partition
   std::vector<waiting_request> ended_batch_;
-  std::vector<request_counts> before_; ///< by model: at the begin of the period
+  std::vector<request_counts> before_;      ///< by model: at the begin of the period
+  std::vector<batch_time> time_before_;     ///< the same
+  std::vector<detail::usual_time> usually_; ///< by model: what the host adds to a batch
   period_outcome period_;
   std::vector<model_outcome> models_;
   std::optional<corun_learning> learning_;

@@ -6,6 +6,7 @@
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/interference_learning.hpp>
 #include <gsched/serving/replanning.hpp>
+#include <gsched/serving/service_outcome.hpp>
 #include <gsched/serving/time_corrections.hpp>
 #include <gsched/serving/violation_margins.hpp>
 #include <gsched/workload/app.hpp>
@@ -62,6 +63,8 @@ struct plan_service_options {
   duration stall{}; ///< a batch that takes longer than expected by more is recorded; 0: none is
   /// Called when the first plan's partitions exist, before time zero, which is its return; may be empty.
   std::function<void()> before_start{};
+  /// Called at the end of each batch, on the thread that serves; may be empty.
+  std::function<void(const ended_batch&)> on_batch{};
   /// Called every few thousand events with the time since the start; may be empty.
   std::function<void(duration)> on_progress{};
 };

@@ -36,8 +36,9 @@ struct model_outcome {
   request_counts counts{};
   trace::histogram latency{};
   std::uint64_t batches = 0;
-  duration expected{};       ///< planned latency of all its batches together, not corrected
-  duration took{};           ///< actual latency of all its batches together
+  duration expected{}; ///< planned latency of all its batches together, not corrected
+  duration took{};     ///< actual latency of all its batches together
+  duration host{};     ///< at most so much of it was added by the host, more than it usually adds
   trace::histogram excess{}; ///< actual less planned latency of a batch; 0 if it was faster
 };
 
@@ -52,6 +53,7 @@ struct app_period {
 struct model_period {
   std::uint64_t ended = 0;    ///< requests answered or dropped in the period
   std::uint64_t violated = 0; ///< of those: late or dropped
+  double host = 0; ///< part of its batches' time: at most what the host added above the usual
 };
 
 /// Why a period began with a decision on a plan.
@@ -106,9 +108,25 @@ struct batch_stall {
   std::optional<std::size_t> behind{};
 };
 
+/// A batch that has ended. Times count from the begin of the run.
+struct ended_batch {
+  std::uint32_t gpu = 0;
+  std::uint32_t partition = 0;
+  std::uint32_t region = 0;
+  sm_count sms{};
+  std::size_t model = 0;
+  std::uint32_t batch = 0;
+  time_point begun{}, ended{};
+  duration planned{}; ///< latency by table and interference, not corrected
+  duration least{};   ///< it took at least so long without the host's part (batch_runner, B7)
+  duration host{};    ///< at most so much was added by the host, more than it usually adds
+  std::optional<duration> on_gpu{}; ///< if the runner traces batches
+};
+
 /// What was learned of how a model's batches slow others and are slowed.
 struct learned_interference {
-  corun_factors factors{};    ///< what those of its metrics are to be multiplied by
+  corun_factors factors{}; ///< what those of its metrics are to be multiplied by
+  corun_factor_errors unsure{};
   std::uint64_t watched = 0;  ///< batches that count
   corun_learning_errors of{}; ///< of their predicted times
 };

@@ -94,6 +94,9 @@ public:
     compute(slots_[partition].run);
     return partition;
   }
+  [[nodiscard]] duration least_time_of_last(std::uint32_t partition) const noexcept {
+    return slots_[partition].ended - slots_[partition].begun;
+  }
   /// Launches take no time, and an end is seen at once.
   [[nodiscard]] std::optional<batch_times> times_of_last(std::uint32_t partition) const noexcept {
     const slot& s = slots_[partition];

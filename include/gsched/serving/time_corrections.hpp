@@ -73,13 +73,19 @@ public:
     measured_.resize(models);
   }
 
-  /// Records a batch. `planned` has no correction.
-  void record(std::size_t model, sm_count sms, duration took, duration planned) {
+  /// Records a batch. `planned` has no correction. `host`: so much of `took` may be the host's: the
+  /// batch counts as if it had taken the time between took - host and took that is nearest to the
+  /// planned one with its correction.
+  void record(std::size_t model, sm_count sms, duration took, duration planned,
+              duration host = {}) {
     if (!options_.learns || planned <= duration::zero()) return;
     std::vector<cell>& of = measured_[model];
     auto at = std::find_if(of.begin(), of.end(), [&](const cell& c) { return c.sms == sms; });
     if (at == of.end()) at = of.insert(at, cell{sms, {}});
-    const double share = static_cast<double>(took.count()) / static_cast<double>(planned.count());
+    const auto share_of = [&](duration d) {
+      return static_cast<double>(d.count()) / static_cast<double>(planned.count());
+    };
+    const double share = std::clamp(learned_[model].value(), share_of(took - host), share_of(took));
     at->time.record(duration{std::llround(std::clamp(share, 0.0, 1e6) * one)});
   }
 

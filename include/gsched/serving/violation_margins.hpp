@@ -21,6 +21,7 @@ struct margin_options {
   double step = 1.2;          ///< on the margin, after a period with more violations than that
   double most = 2;            ///< bound of a margin
   double fall = 0.05;         ///< part of the way down to 1, after a period with less than half
+  double host = 0.1; ///< no step if the host may have added more than this part of batch times
 };
 
 /// Learns by which factor the planned rates of a model have to be higher than its measured rates,

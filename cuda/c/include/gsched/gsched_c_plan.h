@@ -124,6 +124,13 @@ typedef struct gsched_plan_model_report {
    * `solo` says, and from how many batches that was learned. 1, 1 and 0 without. */
   double sensitivity, pressure;
   uint64_t learned_from;
+  /* How far off these may be: the standard deviations of their logarithms; 0.5 before anything is
+   * learned. 0 without `learns`. */
+  double sensitivity_error, pressure_error;
+  /* Part of the measured time of all batches: at most what the host added above the usual, where the
+   * server's thread launched a batch or looked for its end late. Above 0.1 the host is too busy, and no
+   * plan is made for what is late. */
+  double host_part;
 } gsched_plan_model_report;
 
 /* Also when the server is closed.

@@ -47,6 +47,9 @@ public:
     guarded([&] { on_.wait(t); });
   }
   [[nodiscard]] time_point now() const { return on_.now(); }
+  [[nodiscard]] duration least_time_of_last(std::uint32_t partition) const {
+    return on_.least_time_of_last(partition);
+  }
 
 private:
   /// Rethrows what the call throws, once the ownership is back.

@@ -20,6 +20,13 @@ struct corun_errors {
   double factor = 0, table = 0, cell = 0, noise = 0;
 };
 
+/// Factors of a model, and the noise of its equations as a standard deviation.
+struct learned_factors {
+  corun_factors factors{};
+  corun_factor_errors errors{};
+  double noise = 0;
+};
+
 /// Batches that ran beside others, as equations for the factors of the models: for a batch
 ///     miss + slopes . logarithms of the factors = error of the table's latency + noise.
 /// Equations of one model, batch size and partition size, a cell, have the table's error in common.
@@ -67,6 +74,8 @@ public:
         std::any_of(slopes.begin(), slopes.end(), [](double s) { return s != 0; });
     e.beside += is_beside ? 1 : 0;
     const double part = (c.count - 1) / c.count;
+    e.squares += part * miss_apart * miss_apart;
+    e.differences += part > 0 ? 1 : 0;
     for (std::size_t i = 0; i < slopes.size(); ++i) {
       if (apart_[i] == 0) continue;
       e.misses[i] += part * apart_[i] * miss_apart;
@@ -96,45 +105,33 @@ public:
     }
   }
 
-  /// The factors that agree best with the equations, and with 1.
+  /// The factors that agree best with the equations, and with 1. The noise of a model's equations is
+  /// what they leave, at least `errors.noise`.
   /// Cost     O(models^2 x (models + cells of a model)): 0.02 ms for 5 models, 2.5 for 50
   ///          (`./dev bench corun_learning`).
-  [[nodiscard]] std::vector<corun_factors> solve(const corun_errors& errors) const {
-    const std::size_t models = of_.size(), n = 3 * models;
-    std::vector<double> matrix(n * n), right(n), x(n);
-    const auto add_square = [&](std::span<const std::pair<std::size_t, double>> of, double miss,
-                                double weight) {
-      for (const auto& [i, a] : of) {
-        right[i] -= weight * a * miss;
-        for (const auto& [j, b] : of) matrix[i * n + j] += weight * a * b;
-      }
-    };
+  [[nodiscard]] std::vector<learned_factors> solve(const corun_errors& errors) const {
+    const std::size_t models = of_.size();
+    std::vector<double> noise(models, errors.noise), x(3 * models);
+    normal_equations all = sum_up(errors, noise);
+    std::vector<double> lower = decompose(all.matrix);
+    eliminate(lower, all.right, x);
+    bool is_louder = false;
     for (std::size_t m = 0; m < models; ++m) {
-      matrix[(3 * m) * n + 3 * m] = 1 / square(errors.table);
-      matrix[(3 * m + 1) * n + 3 * m + 1] = 1 / square(errors.factor);
-      matrix[(3 * m + 2) * n + 3 * m + 2] = 1 / square(errors.factor);
+      noise[m] = std::max(errors.noise, noise_left(m, x, errors.noise));
+      is_louder |= noise[m] > errors.noise;
     }
-    std::vector<std::pair<std::size_t, double>> row;
+    if (is_louder) {
+      all = sum_up(errors, noise);
+      lower = decompose(all.matrix);
+      eliminate(lower, all.right, x);
+    }
+    descend(all.matrix, all.right, x);
+    std::vector<learned_factors> found(models);
     for (std::size_t m = 0; m < models; ++m) {
-      const model_evidence& e = of_[m];
-      for (std::size_t i = 0; i <= models; ++i) {
-        right[place(m, i)] -= e.misses[i] / square(errors.noise);
-        for (std::size_t j = 0; j <= models; ++j)
-          matrix[place(m, i) * n + place(m, j)] +=
-              e.products[i * (models + 1) + j] / square(errors.noise);
-      }
-      for (const cell& c : e.cells) {
-        row.assign(1, {3 * m, -1.0});
-        for (std::size_t i = 0; i <= models; ++i)
-          if (c.slopes[i] != 0) row.emplace_back(place(m, i), c.slopes[i]);
-        add_square(row, c.miss, 1 / (square(errors.cell) + square(errors.noise) / c.count));
-      }
+      const std::size_t s = 3 * m + 1, p = 3 * m + 2;
+      found[m] = {
+          {std::exp(x[s]), std::exp(x[p])}, {error_of(lower, s), error_of(lower, p)}, noise[m]};
     }
-    eliminate(matrix, right, x);
-    descend(matrix, right, x);
-    std::vector<corun_factors> found(models);
-    for (std::size_t m = 0; m < models; ++m)
-      found[m] = {std::exp(x[3 * m + 1]), std::exp(x[3 * m + 2])};
     return found;
   }
 
@@ -147,8 +144,15 @@ private:
     std::vector<cell> cells{};
     std::vector<double> products{}; ///< of slopes, within cells: a square matrix
     std::vector<double> misses{};   ///< times slopes, within cells
+    double squares = 0;             ///< of misses, within cells
+    double differences = 0;         ///< so many independent ones are in these sums
     double beside = 0;              ///< equations with slopes
     std::uint64_t watched = 0;
+  };
+
+  /// Of least squares with unknowns x: matrix x = right.
+  struct normal_equations {
+    std::vector<double> matrix{}, right{};
   };
 
   [[nodiscard]] static double square(double x) noexcept { return x * x; }
@@ -158,12 +162,63 @@ private:
     return i == 0 ? 3 * m + 1 : 3 * (i - 1) + 2;
   }
 
+  /// `noise` is by model.
+  [[nodiscard]] normal_equations sum_up(const corun_errors& errors,
+                                        std::span<const double> noise) const {
+    const std::size_t models = of_.size(), n = 3 * models;
+    normal_equations all{std::vector<double>(n * n), std::vector<double>(n)};
+    for (std::size_t m = 0; m < models; ++m) {
+      all.matrix[(3 * m) * n + 3 * m] = 1 / square(errors.table);
+      all.matrix[(3 * m + 1) * n + 3 * m + 1] = 1 / square(errors.factor);
+      all.matrix[(3 * m + 2) * n + 3 * m + 2] = 1 / square(errors.factor);
+    }
+    std::vector<std::pair<std::size_t, double>> row;
+    for (std::size_t m = 0; m < models; ++m) {
+      const model_evidence& e = of_[m];
+      const double weight = 1 / square(noise[m]);
+      for (std::size_t i = 0; i <= models; ++i) {
+        all.right[place(m, i)] -= weight * e.misses[i];
+        for (std::size_t j = 0; j <= models; ++j)
+          all.matrix[place(m, i) * n + place(m, j)] += weight * e.products[i * (models + 1) + j];
+      }
+      for (const cell& c : e.cells) {
+        row.assign(1, {3 * m, -1.0});
+        for (std::size_t i = 0; i <= models; ++i)
+          if (c.slopes[i] != 0) row.emplace_back(place(m, i), c.slopes[i]);
+        const double of_mean = 1 / (square(errors.cell) + square(noise[m]) / c.count);
+        for (const auto& [i, a] : row) {
+          all.right[i] -= of_mean * a * c.miss;
+          for (const auto& [j, b] : row) all.matrix[i * n + j] += of_mean * a * b;
+        }
+      }
+    }
+    return all;
+  }
+
+  /// What the equations of a model leave within cells, as a standard deviation. Of few it is `before`.
+  [[nodiscard]] double noise_left(std::size_t model, std::span<const double> x,
+                                  double before) const {
+    constexpr double as_before = 10; // equations
+    const model_evidence& e = of_[model];
+    const std::size_t n = of_.size() + 1;
+    double left = e.squares;
+    for (std::size_t i = 0; i < n; ++i) {
+      const double a = x[place(model, i)];
+      left += 2 * a * e.misses[i];
+      for (std::size_t j = 0; j < n; ++j) left += a * e.products[i * n + j] * x[place(model, j)];
+    }
+    return std::sqrt((std::max(left, 0.0) + as_before * square(before)) /
+                     (e.differences + as_before));
+  }
+
   static void fade(model_evidence& e, double part) {
     e.beside *= part;
     for (cell& c : e.cells) c.count *= part;
     std::erase_if(e.cells, [](const cell& c) { return c.count < 1e-2; });
     for (double& p : e.products) p *= part;
     for (double& m : e.misses) m *= part;
+    e.squares *= part;
+    e.differences *= part;
   }
 
   [[nodiscard]] cell& cell_of(model_evidence& e, std::uint32_t batch, sm_count sms) const {
@@ -176,26 +231,50 @@ private:
     return c;
   }
 
-  /// Solves A x = b, for a positive definite A, by Cholesky's decomposition.
-  static void eliminate(std::span<const double> a, std::span<const double> b, std::span<double> x) {
-    const std::size_t n = x.size();
-    std::vector<double> lower(a.begin(), a.end());
-    const auto row = [&](std::size_t i) { return std::span(lower).subspan(i * n, n); };
-    const auto product = [](std::span<const double> p, std::span<const double> q,
-                            std::size_t count) {
-      return std::inner_product(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(count),
-                                q.begin(), 0.0);
-    };
+  /// Cholesky's lower triangle L of a positive definite A = L L'.
+  [[nodiscard]] static std::vector<double> decompose(std::vector<double> a) {
+    const std::size_t n = side_of(a);
     for (std::size_t i = 0; i < n; ++i)
       for (std::size_t j = 0; j <= i; ++j) {
-        const double rest = lower[i * n + j] - product(row(i), row(j), j);
-        lower[i * n + j] = i == j ? std::sqrt(std::max(rest, 1e-12)) : rest / lower[j * n + j];
+        const double rest = a[i * n + j] - product(row(a, n, i), row(a, n, j), j);
+        a[i * n + j] = i == j ? std::sqrt(std::max(rest, 1e-12)) : rest / a[j * n + j];
       }
-    for (std::size_t i = 0; i < n; ++i) x[i] = (b[i] - product(row(i), x, i)) / lower[i * n + i];
+    return a;
+  }
+  /// Solves L L' x = b.
+  static void eliminate(std::span<const double> lower, std::span<const double> b,
+                        std::span<double> x) {
+    const std::size_t n = x.size();
+    for (std::size_t i = 0; i < n; ++i)
+      x[i] = (b[i] - product(row(lower, n, i), x, i)) / lower[i * n + i];
     for (std::size_t i = n; i-- > 0;) {
       x[i] /= lower[i * n + i];
       for (std::size_t j = 0; j < i; ++j) x[j] -= lower[i * n + j] * x[i];
     }
+  }
+  /// The standard deviation of an unknown: the root of its place on the diagonal of (L L')^-1.
+  [[nodiscard]] static double error_of(std::span<const double> lower, std::size_t unknown) {
+    const std::size_t n = side_of(lower);
+    std::vector<double> y(n); // L y = a unit vector
+    double sum = 0;
+    for (std::size_t i = unknown; i < n; ++i) {
+      y[i] = ((i == unknown ? 1 : 0) - product(row(lower, n, i), y, i)) / lower[i * n + i];
+      sum += square(y[i]);
+    }
+    return std::sqrt(sum);
+  }
+  [[nodiscard]] static std::size_t side_of(std::span<const double> square_matrix) noexcept {
+    return static_cast<std::size_t>(
+        std::llround(std::sqrt(static_cast<double>(square_matrix.size()))));
+  }
+  [[nodiscard]] static std::span<const double> row(std::span<const double> square_matrix,
+                                                   std::size_t n, std::size_t i) noexcept {
+    return square_matrix.subspan(i * n, n);
+  }
+  [[nodiscard]] static double product(std::span<const double> p, std::span<const double> q,
+                                      std::size_t count) noexcept {
+    return std::inner_product(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(count), q.begin(),
+                              0.0);
   }
 
   /// Minimises x A x / 2 - b x, for a positive definite A, with factors within their bounds: one

@@ -119,6 +119,9 @@ public:
   void wait(time_point t);
   [[nodiscard]] time_point now() const noexcept;
 
+  /// From the return of the launch to the last look at which the batch still ran.
+  [[nodiscard]] duration least_time_of_last(std::uint32_t partition) const noexcept;
+
   /// With `traces`: when the parts of the last batch that ended there took place. GPU times are
   /// those of events on the partition's stream, from a common event at its set-up on: they drift
   /// from the host's clock by some 10 us in a second.
