@@ -188,8 +188,8 @@ def main():
               f"factor of {math.exp(r['sensitivity_error']):.2f}; presses {r['pressure']:.2f} times as much, "
               f"within {math.exp(r['pressure_error']):.2f}; by {r['learned_from']} batches")
     if (host := max(r["host_part"] for r in runs)) > 0.1:
-        print(f"up to {100 * host:.0f}% of a model's time on the GPU was added by the host: something else "
-              "keeps the server's thread from its core")
+        print(f"up to {100 * host:.0f}% of a model's batch times may be the host's: the server's thread was busy "
+              "with other batches and copies, or lost its core")
     if (behind := max(r["behind_p99_ms"] for r in runs)) > 0.1 * a.slo:
         print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
               "latency: the clients are too slow for these rates")
