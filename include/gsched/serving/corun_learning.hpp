@@ -69,7 +69,7 @@ struct corun_learning_errors {
 /// Cost     begin and end: O(n^2) for n batches that run on the GPU, and four times the law for each
 ///          of them that is watched; the end of a watched batch also O(models^2). No allocation once
 ///          each batch size has run on each partition size: some 2 us for each watched batch that
-///          runs then. close_period: O(models^3), 0.02 ms for 5 models, 2.5 for 50; where factors
+///          runs then. close_period: O(models^3), 0.02 ms for 5 models, 3.4 for 50; where factors
 ///          are at their bounds also up to 500 sweeps of O(models^2). (`./dev bench corun_learning`)
 /// Threads  one owner; the table, and what the law refers to, outlive it.
 class corun_learning {

@@ -107,7 +107,7 @@ public:
 
   /// The factors that agree best with the equations, and with 1. The noise of a model's equations is
   /// what they leave, at least `errors.noise`.
-  /// Cost     O(models^2 x (models + cells of a model)): 0.02 ms for 5 models, 2.5 for 50
+  /// Cost     O(models^2 x (models + cells of a model)): 0.02 ms for 5 models, 3.4 for 50
   ///          (`./dev bench corun_learning`).
   [[nodiscard]] std::vector<learned_factors> solve(const corun_errors& errors) const {
     const std::size_t models = of_.size();
