@@ -154,8 +154,8 @@ public:
 
   /// By model: what its factors of the metrics are to be multiplied by.
   [[nodiscard]] std::span<const corun_factors> factors() const noexcept { return factors_; }
-  /// By model: how far off these may be, as of the end of the last period, if the law, the table's
-  /// errors and the noise are as the options say. What a factor cannot be told apart from counts.
+  /// By model: how far off these may be, as of the end of the last period, if the law is right but for
+  /// the factors. Two factors that cannot be told apart are both that unsure.
   [[nodiscard]] std::span<const corun_factor_errors> unsure() const noexcept { return unsure_; }
   /// How many batches of a model were watched.
   [[nodiscard]] std::uint64_t watched(std::size_t model) const noexcept {
