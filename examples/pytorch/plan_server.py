@@ -11,6 +11,7 @@ time, late, or dropped, what their latencies were, and which plan served them.
 """
 
 import argparse
+import collections
 import faulthandler
 import gc
 import math
@@ -77,31 +78,52 @@ def options():
 
 
 class Client(threading.Thread):
-    """Submits requests of a model at Poisson times, and collects how they ended."""
+    """Submits requests of a model at Poisson times, and looks at each answer between two of them. It
+    keeps none: their pinned memory is used again. To make new memory for each takes up to milliseconds,
+    and no batch can be launched meanwhile."""
 
-    def __init__(self, server, model, inputs, rate, seconds, seed):
+    def __init__(self, server, model, inputs, expected, rate, seconds, seed):
         super().__init__(daemon=True)
-        self.server, self.model, self.inputs = server, model, inputs
+        self.server, self.model, self.inputs, self.expected = server, model, inputs, expected
         self.rate, self.seconds, self.random = rate, seconds, workload.Mersenne(seed)
-        self.futures, self.behind, self.error = [], [], None
+        self.waiting = collections.deque() # which input, due time, future
+        self.behind, self.states, self.dropped_s, self.latencies = [], [], [], []
+        self.worst, self.wrong, self.error = 0.0, 0, None
 
     def run(self):
         try:
             begun = due = time.monotonic()
             until = due + self.seconds
+            sent = 0
             while (due := due + self.random.exponential() / self.rate) < until:
+                while self.waiting and self.waiting[0][2].done() and time.monotonic() < due - 1e-3:
+                    self.look()
                 time.sleep(max(0.0, due - time.monotonic()))
-                which = len(self.futures) % len(self.inputs)
+                which = sent % len(self.inputs)
+                sent += 1
                 self.behind.append(time.monotonic() - due)
-                self.futures.append((which, due - begun,
-                                     self.server.submit(self.model, self.inputs[which], arrival=due)))
-            for *_, future in self.futures:
-                future.wait()
+                self.waiting.append((which, due - begun, self.server.submit(
+                    self.model, self.inputs[which], arrival=due)))
+            while self.waiting:
+                self.waiting[0][2].wait()
+                self.look()
         except gsched.GschedError as e:
             self.error = str(e)
 
+    def look(self):
+        """At the request that was sent first, which has ended."""
+        which, due, future = self.waiting.popleft()
+        self.states.append(future.state)
+        if future.state == "finished":
+            self.latencies.append(round(future.latency * 1e9))
+            far = farthest(future.result(), self.expected[which])
+            self.worst = max(self.worst, far)
+            self.wrong += far > 1e-2 # TF32 and other orders of addition; another request's answer is far off
+        elif future.state == "rejected":
+            self.dropped_s.append(round(due, 3))
 
-def farthest(torch, got, wanted):
+
+def farthest(got, wanted):
     """The largest difference of two answers, relative to the largest number of the second."""
     worst = 0.0
     for x, y in zip(gsched.tensors_of(got), gsched.tensors_of(wanted)):
@@ -110,23 +132,17 @@ def farthest(torch, got, wanted):
     return worst
 
 
-def outcome_of(torch, a, model, clients, expected):
-    ended = [f for c in clients for f in c.futures]
-    answered = [(which, f) for which, _, f in ended if f.state == "finished"]
-    latencies = [round(f.latency * 1e9) for _, f in answered]
-    wrong = worst = 0.0
-    for which, f in answered:
-        far = farthest(torch, f.result(), expected[which])
-        worst = max(worst, far)
-        wrong += far > 1e-2 # TF32 and other orders of addition; another request's answer is far off
-    states = [f.state for *_, f in ended]
+def outcome_of(a, model, clients):
+    all_of = lambda name: [x for c in clients for x in getattr(c, name)] # noqa: E731
+    latencies, states = all_of("latencies"), all_of("states")
     report = model.report()
-    return {"model": model.name, "requests": len(ended), "answered": len(answered),
+    return {"model": model.name, "requests": len(states), "answered": len(latencies),
             "in_time": sum(ns <= a.slo * 1e6 for ns in latencies),
             "dropped": states.count("rejected"), "failed": states.count("failed"),
-            "dropped_s": sorted(round(due, 3) for _, due, f in ended if f.state == "rejected"),
-            "behind_p99_ms": workload.percentile([s for c in clients for s in c.behind], 99) * 1e3,
-            "wrong": int(wrong), "farthest": worst, "batches": report["batches"],
+            "dropped_s": sorted(all_of("dropped_s")),
+            "behind_p99_ms": workload.percentile(all_of("behind"), 99) * 1e3,
+            "wrong": sum(c.wrong for c in clients), "farthest": max(c.worst for c in clients),
+            "batches": report["batches"],
             **{k: report[k] for k in ("slow_down", "host_part", "sensitivity", "pressure",
                                       "learned_from", "sensitivity_error", "pressure_error")},
             "p50_ms": workload.percentile(latencies, 50) / 1e6,
@@ -157,7 +173,7 @@ def main():
         with server:
             for model in server.models: # one by one: batches of 1
                 expected[model.name] = [server.submit(model, x).result() for x in inputs[model.name]]
-            clients = {model: [Client(server, model, inputs[model.name],
+            clients = {model: [Client(server, model, inputs[model.name], expected[model.name],
                                       a.rates[model.name] / a.threads, a.seconds,
                                       1000 * a.seed + 10 * model.index + t)
                                for t in range(a.threads)] for model in server.models}
@@ -172,7 +188,7 @@ def main():
             lines = [c.error for each in clients.values() for c in each if c.error]
             if lines:
                 raise gsched.GschedError(lines[0])
-            runs = [outcome_of(torch, a, m, each, expected[m.name]) for m, each in clients.items()]
+            runs = [outcome_of(a, m, each) for m, each in clients.items()]
             plan = server.report()
     except (gsched.GschedError, RuntimeError, ValueError, OSError) as e:
         print(f"plan_server: {str(e).splitlines()[0]}", file=sys.stderr)
@@ -189,7 +205,7 @@ def main():
               f"within {math.exp(r['pressure_error']):.2f}; by {r['learned_from']} batches")
     if (host := max(r["host_part"] for r in runs)) > 0.1:
         print(f"up to {100 * host:.0f}% of a model's batch times may be the host's: the server's thread was busy "
-              "with other batches and copies, or lost its core")
+              "with other batches, waited in the driver, or lost its core")
     if (behind := max(r["behind_p99_ms"] for r in runs)) > 0.1 * a.slo:
         print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
               "latency: the clients are too slow for these rates")

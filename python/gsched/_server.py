@@ -303,7 +303,10 @@ class Server:
 
         *Memory.* Inputs on the GPU or in pinned memory are used where they are: until the request has
         ended, do not write to them, and do not use `outputs`. Those with other strides than the
-        example's are copied on `stream` first. Inputs in pageable memory are copied at once.
+        example's are copied on `stream` first. Inputs in pageable memory are copied at once. Drop a
+        result that you are done with: its pinned memory is that of a later one. While results are
+        kept each request has new memory pinned, which takes up to milliseconds, and no request can be
+        launched meanwhile; so pass `outputs`, or ``"cuda"``, where you keep many.
 
         *Times.* A time stamp is a float of seconds, exact to the nanosecond for 104 days after the
         machine has started.

@@ -128,8 +128,9 @@ typedef struct gsched_plan_model_report {
    * learned. 0 without `learns`. */
   double sensitivity_error, pressure_error;
   /* Part of the measured time of all batches: at most what the host added above the usual, where the
-   * server's thread launched a batch or looked for its end late: it copied, or had lost its core. No
-   * plan is made for that. Above 0.1 violations do not raise planned rates either. */
+   * server's thread launched a batch or looked for its end late: it copied, waited in the driver while
+   * another thread pinned memory, say, or had lost its core. No plan is made for that. Above 0.1
+   * violations do not raise planned rates either. */
   double host_part;
 } gsched_plan_model_report;
 
