@@ -112,7 +112,7 @@ TEST_CASE("corun_evidence: no factors within the bounds leave a smaller sum of s
   CHECK(inside > 500);
 }
 
-TEST_CASE("corun_evidence: says how far off the factors may be, whatever the noise is") {
+TEST_CASE("corun_evidence: the errors of the factors fit the standard deviations that it gives") {
   std::mt19937_64 random(5);
   const corun_errors errors{0.5, 0.3, 0.03, 0.1};
   int near = 0, far = 0, all = 0;

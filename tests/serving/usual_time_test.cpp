@@ -24,7 +24,7 @@ duration median_of(std::vector<duration> all) {
 
 } // namespace
 
-TEST_CASE("the usual time is near the median, whatever the long ones are") {
+TEST_CASE("usual_time: stays near the median where a fifth of the durations are long") {
   std::mt19937_64 random(7);
   for (const double spread : {0.1, 0.5, 1.5}) {
     CAPTURE(spread);
@@ -42,7 +42,7 @@ TEST_CASE("the usual time is near the median, whatever the long ones are") {
   }
 }
 
-TEST_CASE("the usual time starts with the first one, and follows a change") {
+TEST_CASE("usual_time: starts with the first duration, and follows a change") {
   usual_time u;
   CHECK(u.value() == duration::max());
   u.observe(10ms);
