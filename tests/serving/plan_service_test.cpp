@@ -528,7 +528,7 @@ TEST_CASE("batches that stall are recorded, with where their time went") {
   CHECK(std::any_of(queued.stalls.begin(), queued.stalls.end(), is_behind));
 }
 
-TEST_CASE("plan_service: ends that the host sees late change no correction, and are reported") {
+TEST_CASE("ends that the host sees late change no correction, and are reported") {
   /// Sees one end in ten late.
   struct late_looks : simulated_batches {
     using simulated_batches::simulated_batches;
