@@ -347,9 +347,7 @@ TEST_CASE("interference that is worse than planned is learned, and the next plan
   const solo_table* base = &known; // what is multiplied by the factors learned
   const auto rules = [&](std::span<const corun_factors> learned) {
     ++made;
-    const auto now = std::make_shared<solo_table>(*base);
-    for (std::size_t m = 0; m < learned.size(); ++m)
-      now->multiply_factors(s.table.name(m), learned[m]);
+    const auto now = std::make_shared<solo_table>(with_factors(*base, s.table, learned));
     const contention_interference beside(s.table, *now, c);
     return plan_rules{
         [&plan, now, beside](const latency_table& t, std::span<const model_demand> d) {

@@ -34,4 +34,16 @@ TEST_CASE("options of margins are checked") {
   CHECK_THROWS_AS(violation_margins(1, {0.01, 1, 1.2, 2, -1}), error);
 }
 
+TEST_CASE("no margin rises for what the host may have added") {
+  violation_margins m(2);
+  CHECK_FALSE(m.raise(0, 0.11));
+  CHECK(m.factors()[0] == 1);
+  CHECK(m.raise(0, 0.09));
+  CHECK(m.factors()[0] > 1);
+  CHECK(m.factors()[1] == 1);
+  margin_options o;
+  o.host = 1.5;
+  CHECK_THROWS_AS(violation_margins(1, o), error);
+}
+
 } // namespace gsched::testing

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <iostream>
 #include <ostream>
 #include <string>
@@ -249,14 +250,6 @@ json stalls_json(const options& o, const service_outcome& r) {
   return all;
 }
 
-/// Of all models: the largest part of batch times that the host may have added.
-double most_by_host(const service_outcome& r) {
-  double most = 0;
-  for (const model_outcome& m : r.models)
-    if (m.took > duration::zero()) most = std::max(most, to_us(m.host) / to_us(m.took));
-  return most;
-}
-
 json latency_json(const gsched::trace::histogram& h) {
   return {{"mean", us(h.mean())},
           {"p50", us(h.percentile(0.5))},
@@ -313,12 +306,14 @@ void print(std::ostream& out, const options& o, const served& all) {
         p.gpu, p.made, p.kept, p.let_go, ms(p.deciding), ms(p.making), ms(p.longest),
         to_us(p.beginning) / std::max(1.0, static_cast<double>(r.batches)), ms(p.longest_begin),
         ms(p.longest_pause));
-    if (const double host = most_by_host(r); host > o.service.margins.host)
-      fmt::print(
-          out,
-          "the host added up to {:.0f}% to a model's batch times, as it launched them or looked "
-          "for their ends late; no plan was made for that\n",
-          100 * host / (1 - host));
+    double host = 0;
+    for (const model_outcome& m : r.models) host = std::max(host, m.host_part());
+    if (host > o.service.margins.host)
+      fmt::print(out,
+                 "up to {:.0f}% of a model's batch times may be the host's, which launched them or "
+                 "looked for "
+                 "their ends late; no plan was made for that\n",
+                 100 * host);
   }
   if (r.failed_plans > 0)
     fmt::print(out, "{} times a new plan could not be made, and the one before went on: {}\n",
@@ -481,7 +476,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
 
 namespace {
 
-void write_batches(std::ostream& out, const options& o, const std::vector<ended_batch>& batches) {
+void write_batches(std::ostream& out, const options& o, const std::deque<ended_batch>& batches) {
   out << "begin_us,end_us,gpu,partition,region,sms,model,batch,planned_us,least_us,host_us,gpu_"
          "us\n";
   for (const ended_batch& b : batches)
@@ -521,7 +516,8 @@ int serve_and_tell(options& o, const std::function<served(const options&)>& serv
       fmt::print("rates times {:.4g}: the most that {} has a plan for\n\n", factor, o.planner);
   }
   check_length(o);
-  std::vector<ended_batch> batches;
+  std::deque<ended_batch>
+      batches; // grows without a copy, which the thread that serves would wait for
   const served r = [&] {
     common::progress_bar bar("serving", static_cast<std::uint64_t>(o.service.length.count()),
                              o.progress);

@@ -236,7 +236,7 @@ gsched_plan_model_report server::plan_model_report(std::uint32_t which) {
   out.p50_us = to_us(m.latency.percentile(0.5));
   out.p99_us = to_us(m.latency.percentile(0.99));
   if (m.expected > duration::zero()) out.slow_down = to_us(m.took) / to_us(m.expected);
-  if (m.took > duration::zero()) out.host_part = to_us(m.host) / to_us(m.took);
+  out.host_part = m.host_part();
   const learned_interference learned =
       r.learned.empty() ? learned_interference{} : r.learned[which];
   out.sensitivity = learned.factors.sensitivity;

@@ -461,9 +461,8 @@ private:
       const auto& [ended, violated, host] = period_.models[m];
       if (!margins_.is_too_many(ended, violated))
         margins_.lower(m, ended, violated);
-      else if (is_kept && host <= options_.margins.host &&
-               period_.factor >= options_.replanning.headroom)
-        is_raised |= margins_.raise(m);
+      else if (is_kept && period_.factor >= options_.replanning.headroom)
+        is_raised |= margins_.raise(m, host);
     }
     return !rates_are_near      ? replan_reason::rates
            : !explained.empty() ? replan_reason::interference

@@ -40,6 +40,10 @@ struct model_outcome {
   duration took{};     ///< actual latency of all its batches together
   duration host{};     ///< at most so much of it was added by the host, more than it usually adds
   trace::histogram excess{}; ///< actual less planned latency of a batch; 0 if it was faster
+
+  [[nodiscard]] double host_part() const noexcept {
+    return took > duration::zero() ? to_us(host) / to_us(took) : 0;
+  }
 };
 
 /// Counts of an app in one period.

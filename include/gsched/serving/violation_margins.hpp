@@ -44,6 +44,7 @@ public:
     check(o.step >= 1 && std::isfinite(o.step), "step", o.step, "1 or more");
     check(o.most >= 1 && std::isfinite(o.most), "most", o.most, "1 or more");
     check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
+    check(o.host >= 0 && o.host <= 1, "host's part", o.host, "0 to 1");
     learned_.assign(models, learned_factor(o.most, o.fall));
     factors_.assign(models, 1.0);
   }
@@ -54,8 +55,10 @@ public:
            static_cast<double>(violated) > options_.allowed * static_cast<double>(ended);
   }
 
-  /// Raises a model's margin by a step. Returns false at the bound.
-  bool raise(std::size_t model) noexcept {
+  /// Raises a model's margin by a step. Returns false at the bound, and where the host may have added
+  /// more than the allowed part of the model's batch times: more SMs would not help.
+  bool raise(std::size_t model, double host = 0) noexcept {
+    if (host > options_.host) return false;
     const bool changed = learned_[model].rise_to(learned_[model].value() * options_.step);
     factors_[model] = learned_[model].value();
     return changed;
