@@ -60,6 +60,9 @@ def options():
     p.add_argument("--threads", type=workload.COUNT, default=2,
                    help="that submit requests of each model; default: %(default)s")
     p.add_argument("--inputs", type=workload.COUNT, default=8, help="default: %(default)s")
+    p.add_argument("--keep-results", action="store_true",
+                   help="look at all results at the end: each request then has new pinned memory. "
+                        "PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048 has it made before")
     p.add_argument("--seed", type=workload.FROM_0, default=1)
     p.add_argument("--gpu", type=workload.FROM_0, default=0)
     p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
@@ -79,11 +82,12 @@ def options():
 
 class Client(threading.Thread):
     """Submits requests of a model at Poisson times, and looks at each answer between two of them. It
-    keeps none: their pinned memory is used again. To make new memory for each takes up to milliseconds,
-    and no batch can be launched meanwhile."""
+    keeps none, but if told to: their pinned memory is used again. To make new memory for each takes up to
+    milliseconds, and no batch can be launched meanwhile."""
 
-    def __init__(self, server, model, inputs, expected, rate, seconds, seed):
+    def __init__(self, server, model, inputs, expected, rate, seconds, seed, keeps):
         super().__init__(daemon=True)
+        self.keeps = keeps
         self.server, self.model, self.inputs, self.expected = server, model, inputs, expected
         self.rate, self.seconds, self.random = rate, seconds, workload.Mersenne(seed)
         self.waiting = collections.deque() # which input, due time, future
@@ -96,7 +100,8 @@ class Client(threading.Thread):
             until = due + self.seconds
             sent = 0
             while (due := due + self.random.exponential() / self.rate) < until:
-                while self.waiting and self.waiting[0][2].done() and time.monotonic() < due - 1e-3:
+                while (not self.keeps and self.waiting and self.waiting[0][2].done()
+                       and time.monotonic() < due - 1e-3):
                     self.look()
                 time.sleep(max(0.0, due - time.monotonic()))
                 which = sent % len(self.inputs)
@@ -175,7 +180,7 @@ def main():
                 expected[model.name] = [server.submit(model, x).result() for x in inputs[model.name]]
             clients = {model: [Client(server, model, inputs[model.name], expected[model.name],
                                       a.rates[model.name] / a.threads, a.seconds,
-                                      1000 * a.seed + 10 * model.index + t)
+                                      1000 * a.seed + 10 * model.index + t, a.keep_results)
                                for t in range(a.threads)] for model in server.models}
             gc.collect()
             gc.freeze() # a full collection visits all of PyTorch's objects: clients stand for 0.2 s

@@ -202,6 +202,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_profile_graph": (ctypes.c_int, [pointer, _P(gsched_profile_options), text]),
 }
 
+# These read some words and wait for nothing, so the thread keeps the interpreter lock. To have it again takes
+# up to 5 ms where other threads are busy, and each request asks for its status at least once.
+AT_ONCE = ("gsched_status",)
+
 library: Any = None
 _library_lock = threading.RLock()
 
@@ -210,7 +214,7 @@ def open_library(name: str, variable: str, built: str, functions: dict[str, tupl
                  abi_of: str, abi: int) -> Any:
     """The library `name`, its functions with their types, of this ABI. It is the file that the environment
     variable names; without it that in the package, then that in the folder `built` of the checkout that
-    holds the package, then that of the system's loader."""
+    holds the package, then that of the system's loader. Those of AT_ONCE keep the interpreter lock."""
     named, here = os.environ.get(variable), pathlib.Path(__file__).resolve().parent
     files = [here / f"lib{name}.so"]
     if len(here.parents) > 1:
@@ -221,8 +225,10 @@ def open_library(name: str, variable: str, built: str, functions: dict[str, tupl
         raise GschedError(f"lib{name}.so: not found, expected in the package, in {built}, or where "
                           f"{variable} says")
     try:
-        loaded = ctypes.CDLL(found[0])
+        loaded, keeping_the_lock = ctypes.CDLL(found[0]), ctypes.PyDLL(found[0])
         for function_name, (result, arguments) in functions.items():
+            if function_name in AT_ONCE:
+                setattr(loaded, function_name, getattr(keeping_the_lock, function_name))
             function = getattr(loaded, function_name)
             function.restype, function.argtypes = result, arguments
     except (OSError, AttributeError) as e:

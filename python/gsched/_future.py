@@ -98,8 +98,15 @@ class Future(concurrent.futures.Future[Any]):
         if self._end is not None:
             return self._end
         self._shared.refuse_child()
+        return self._reported(self._status())
+
+    def _status(self) -> gsched_report:
         report = gsched_report()
         check(_abi.library.gsched_status(self._ticket, report))
+        return report
+
+    def _reported(self, report: gsched_report) -> Facts:
+        """What the library says, for Python. If the request has ended, it is stored, and the memory freed."""
         state, arrival, end = report.state, report.arrival_ns, report.end_ns
         said = Facts(state=STATES[state], arrival=arrival / 1e9, start=report.start_ns / 1e9,
                      end=end / 1e9, latency=(end - arrival) / 1e9 if state != 0 else None,
@@ -228,8 +235,8 @@ class Future(concurrent.futures.Future[Any]):
         if self._submitted and self._end is None and self._shared.is_here():
             if not self._ticket: # submit() has raised, and was interrupted before it forgot this
                 self._shared.forget(self)
-            elif _abi.library.gsched_wait(self._ticket, 0) == OK:
-                self._report()
+            elif (report := self._status()).state != 0:
+                self._reported(report)
         return self._end is not None
 
     def running(self) -> bool:

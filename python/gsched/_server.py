@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from ._grpc import GrpcEndpoint
 
 
-def sent(torch: Any, x: Any, like: Any) -> Any:
-    """A tensor with the strides of `like` that a request can read: x itself, or a copy. Copies from
-    pinned memory and on the GPU are made by torch's current stream, and need not have ended."""
-    direct = x.is_cuda or x.is_pinned()
+def sent(torch: Any, x: Any, like: Any, direct: bool) -> Any:
+    """A tensor with the strides of `like` that a request can read: x itself, or a copy. x is `direct` on
+    the GPU and in pinned memory: copies from there are made by torch's current stream, and need not have
+    ended."""
     if direct and x.stride() == like.stride():
         return x
-    x = x.detach()
+    if x.requires_grad:
+        x = x.detach()
     made = torch.empty_strided(like.shape, like.stride(), dtype=x.dtype,
                                **({"device": like.device} if direct else {"pin_memory": True}))
     if direct and not x.is_cuda:
@@ -330,18 +331,18 @@ class Server:
         if inputs is None and self._needs_inputs:
             raise GschedError(f"{model.name}: no inputs, expected those of one request")
         given = [] if inputs is None else captured._checked(inputs)
-        orders = stream is not None or inputs is None or captured.writes
+        direct = [x.is_cuda or x.is_pinned() for x in given]
+        orders = stream is not None or inputs is None or captured.writes or any(direct)
         with contextlib.nullcontext() if stream is None else torch.cuda.stream(stream):
-            stream = stream or torch.cuda.current_stream(self.gpu)
-            copies = [sent(torch, x, like) for x, like in zip(given, first.inputs)]
+            copies = [sent(torch, *each) for each in zip(given, first.inputs, direct)]
             got, fresh = self._received(torch, captured, first, outputs)
-            awaited = None
-            if (orders or any(x.is_cuda or x.is_pinned() for x in given)
-                    or any(x.is_cuda for x in got)
-                    or (not fresh and any(x.is_pinned() for x in got))):
-                awaited = self._recorded(torch, captured, stream)
-            if signal is not None and not signal.cuda_event:
-                signal.record(stream) # torch makes an event when it is recorded first
+            orders = orders or any(x.is_cuda or (not fresh and x.is_pinned()) for x in got)
+            unmade = signal is not None and not signal.cuda_event # torch makes it when it is recorded first
+            if stream is None and (orders or unmade):
+                stream = torch.cuda.current_stream(self.gpu)
+            awaited = self._recorded(torch, captured, stream) if orders else None
+            if signal is not None and unmade:
+                signal.record(stream)
         answer = with_tensors(first.answer, iter(got)) if got else None
         request = gsched_request(
             model=model.index, client=client, real_time=int(real_time),

@@ -348,7 +348,7 @@ sys.modules["torch.utils._python_dispatch"] = utils._python_dispatch = types.Mod
 utils._python_dispatch.TorchDispatchMode = TorchDispatchMode
 
 class Tensor:
-    is_leaf, grad = True, None
+    is_leaf, requires_grad, grad = True, False, None
     def __init__(self, shape, values=None, cuda=False, pinned=False, stride=None, dtype="torch.float32"):
         self.shape, self.is_cuda, self._pinned, self.dtype = tuple(shape), cuda, pinned, dtype
         n = 1
