@@ -307,7 +307,8 @@ class Server:
         example's are copied on `stream` first. Inputs in pageable memory are copied at once. Drop a
         result that you are done with: its pinned memory is that of a later one. While results are
         kept each request has new memory pinned, which takes up to milliseconds, and no request can be
-        launched meanwhile; so pass `outputs`, or ``"cuda"``, where you keep many.
+        launched meanwhile; so pass `outputs`, or ``"cuda"``, where you keep many, or have torch pin memory
+        before: ``PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048``, in MiB.
 
         *Times.* A time stamp is a float of seconds, exact to the nanosecond for 104 days after the
         machine has started.

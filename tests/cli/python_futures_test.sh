@@ -51,6 +51,11 @@ assert all(isinstance(f, concurrent.futures.Future) for f in futures)
 assert number("watches").value == number("collects").value == 0
 assert threading.active_count() == threads and "finished" in repr(futures[0])
 
+# done() keeps the interpreter lock: another thread that takes it has it for up to 5 ms. What may wait does not.
+for name, keeps in (("gsched_status", True), ("gsched_submit", False), ("gsched_wait", False)):
+    function = getattr(gsched._abi.library, name)
+    assert bool(type(function)._flags_ & ctypes._FUNCFLAG_PYTHONAPI) == keeps, name
+
 # A callback runs once: on the waiter's thread, or at once if the request has ended.
 seen = []
 def saw(future):
