@@ -23,8 +23,8 @@
 
 namespace gsched {
 
-/// The part of a slow-down on shared SMs that plans add to it. Measured slow-downs of two graphs are
-/// up to 15% above the law's in nine of ten cases (docs/research/interference.md).
+/// The part of a slow-down on shared SMs that plans add to it. For nine in ten pairs of graphs the law is
+/// wrong by at most 8 to 19%, which depends on the set of graphs (docs/research/interference.md).
 inline constexpr double shared_sm_margin = 0.2;
 
 /// Interference by the law of contention: the partitions of a GPU slow each other by their use of
