@@ -210,7 +210,7 @@ class Future(concurrent.futures.Future[Any]):
             In a child made by `fork()`.
         """
         until = None if timeout is None else time.monotonic() + timeout
-        if self._end is None:
+        if not self.done(): # which keeps the interpreter lock
             self._shared.refuse_child()
         while self._end is None: # in slices, so that signals are handled
             left = 0.2 if until is None else min(0.2, until - time.monotonic())

@@ -603,6 +603,11 @@ with concurrent.futures.ThreadPoolExecutor(1) as pool:
         future = watching.submit(added, one(1, cuda=True))
         future.cancel()
         assert future.result() is not None
+    number("holding").value = 1
+    future = watching.submit(added, one(1))
+    assert not future.wait(0.01)
+    played.end_held(1)
+    number("holding").value = 0
     added.remove()
     watching.close()
     del added, future
