@@ -72,6 +72,9 @@ TEST_CASE("factors: between two batches they lie on a line, and beyond the last 
   CHECK(of("a", 100) == corun_factors{2.5, 1});
   CHECK(of("b", 1) == corun_factors{});
   CHECK(of("b", 9) == corun_factors{});
+  t.add({"c", 1, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {8.5, 0.8}});
+  t.add({"c", 4, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {0.1, 10}});
+  CHECK(of("c", 4) == corun_factors{0.1, 10}); // and not 0.0999...: 8.5 + (0.1 - 8.5) is that
 }
 
 TEST_CASE(

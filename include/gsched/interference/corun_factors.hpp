@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 namespace gsched {
 
@@ -31,11 +32,11 @@ struct corun_factors {
     return {std::clamp(sensitivity * by.sensitivity, least, most),
             std::clamp(pressure * by.pressure, least, most)};
   }
-  /// On the line to others, at a part of the way from 0 to 1.
+  /// On the line to others, at a part of the way from 0 to 1, both ends exactly.
   [[nodiscard]] corun_factors to(const corun_factors& others, double part) const noexcept {
     const double at = std::clamp(part, 0.0, 1.0);
-    return {sensitivity + (others.sensitivity - sensitivity) * at,
-            pressure + (others.pressure - pressure) * at};
+    return {std::lerp(sensitivity, others.sensitivity, at),
+            std::lerp(pressure, others.pressure, at)};
   }
 };
 
