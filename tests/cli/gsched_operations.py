@@ -285,25 +285,25 @@ expect("percentiles", 5000 < of_alice["p50_us"] <= of_alice["p99_us"] < 1e7, of_
 expect("decisions", {"started", "finished"} <= {d["what"] for d in last["decisions"]} and last["decisions"][0]["model"] == "big", last["decisions"])
 
 # Displays that do not read keep nothing waiting, and there are few of them.
+def wait_for_watchers(n):
+    for _ in range(400):
+        if sample("gsched_watchers") == n:
+            break
+        time.sleep(0.01)
+wait_for_watchers(0) # one that has left counts until the server writes to it
 slow = []
 for _ in range(4):
     c = socket.socket(socket.AF_UNIX)
     c.connect("h.sock")
     c.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
     slow.append(c)
-for _ in range(400):
-    if sample("gsched_watchers") == 4:
-        break
-    time.sleep(0.01)
+wait_for_watchers(4)
 status, line = watch(1)
 expect("too many displays", status == 503 and b"as many watch" in line, (status, line))
 begin = time.monotonic()
 expect("requests beside slow displays", all(infer()[0] == 200 for _ in range(20)) and time.monotonic() - begin < 10)
 [c.close() for c in slow]
-for _ in range(400):
-    if sample("gsched_watchers") == 0:
-        break
-    time.sleep(0.01)
+wait_for_watchers(0)
 expect("displays that have left", sample("gsched_watchers") == 0 and watch(1)[0] == "text/event-stream")
 
 # The page, without a browser.
