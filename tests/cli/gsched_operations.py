@@ -290,7 +290,7 @@ def wait_for_watchers(n):
         if sample("gsched_watchers") == n:
             break
         time.sleep(0.01)
-wait_for_watchers(0) # one that has left counts until the server writes to it
+wait_for_watchers(0) # one that has just left may still count
 slow = []
 for _ in range(4):
     c = socket.socket(socket.AF_UNIX)
