@@ -500,6 +500,52 @@ TEST_CASE("F7: partitions of a region run at the same time, and count once in a 
   REQUIRE(f.try_start(last, at(3ms))); // beside the 8 SMs
 }
 
+TEST_CASE("F8: of a model that cannot be in time one request in each probe runs, alone") {
+  const latency_table t = even_table({1ms, 1ms}); // 2 ms for a batch of 1
+  frontend f(t, {10ms, 40ms}, {gpu_shape{sm_count{8}, sm_count{8}}},
+             {batch_start::at_once, {}, 200ms});
+  f.switch_to(one_partition({{0, 100, 2}, {1, 100, 2}}, 5ms), at(0ms));
+  f.correct(std::vector<double>{5, 1}); // just in time: nothing is probed
+  f.arrive(0, 1, at(0ms));
+  REQUIRE(f.try_start(0, at(1ms)) == std::nullopt);
+  CHECK(f.counts(0).dropped == 1);
+  f.correct(std::vector<double>{6, 1});
+  int probes = 0;
+  time_point last = at(-1000ms);
+  for (std::uint64_t id = 2; id <= 1001; ++id) {
+    const time_point now = at(1ms * static_cast<int>(id));
+    f.arrive(0, id, now);
+    if (id % 5 == 0) f.arrive(0, 10'000 + id, now); // the last one runs
+    const auto batch = f.try_start(0, now);
+    if (!batch) continue;
+    CHECK(batch->model == 0);
+    CHECK(batch->requests.size() == 1);
+    CHECK(now - last >= 200ms);
+    last = now;
+    ++probes;
+    static_cast<void>(f.end(0, now));
+  }
+  CHECK(probes == 5);
+  CHECK(f.counts(0).in_time == 5);
+  CHECK(f.counts(0).dropped == 1 + 1000 + 200 - 5);
+  CHECK(f.counts(0).waiting == 0);
+
+  f.correct(std::vector<double>{60, 1}); // ten times 120 ms
+  probes = 0;
+  for (std::uint64_t id = 20'000; id < 26'000; ++id) {
+    const time_point now = at(1ms * static_cast<int>(id));
+    f.arrive(0, id, now);
+    if (!f.try_start(0, now)) continue;
+    ++probes;
+    static_cast<void>(f.end(0, now));
+  }
+  CHECK(probes == 5);
+
+  f.correct(std::vector<double>{4, 1}); // fast again: served
+  f.arrive(0, 30'000, at(30'000ms));
+  CHECK(f.try_start(0, at(30'000ms)));
+}
+
 TEST_CASE("F3: one request that has waited too long does not make all later ones late") {
   const latency_table t = even_table({6ms}); // a batch of n takes 6 + n ms
   frontend f(t, {20ms}, {gpu_shape{sm_count{8}, sm_count{8}}});

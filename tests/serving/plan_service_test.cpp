@@ -427,9 +427,36 @@ TEST_CASE("batches too slow for any plan are served as well as there is a plan")
   s.offer_model(1, 500);
   const service_outcome o = s.run();
   check_conservation(o);
-  CHECK(o.periods[1].corrections[0] == doctest::Approx(0.99 * 9 / 2.25)); // the bound
+  CHECK(o.periods[1].corrections[0] == doctest::Approx(4).epsilon(0.01));
+  CHECK(o.periods[1].too_slow.empty()); // a request that waits for no batch is in time
   CHECK(o.periods[4].sms > o.periods[0].sms);
   CHECK(o.apps[1].violations() < 0.01); // the other model has nothing of it
+}
+
+TEST_CASE("a model too slow for every partition costs the others nothing, and is served once it is "
+          "fast") {
+  service s;
+  s.options.length = 100s;
+  s.options.period = 10s;
+  s.slos = {9ms, 20ms};
+  s.true_slowdown = {10, 1};
+  s.offer(app_of_model("m0", 0, 9ms), {{at(0s), 100}});
+  s.offer_model(1, 500);
+  const service_outcome o = s.run();
+  check_conservation(o);
+  const period_outcome& last = o.periods.back();
+  CHECK(last.corrections[0] == doctest::Approx(10).epsilon(0.01)); // not a bound
+  REQUIRE(last.too_slow == std::vector<std::size_t>{0});
+  CHECK(last.margins[0] == 1);
+  CHECK(last.margins[1] == 1);
+  for (std::size_t i = 2; i < o.periods.size(); ++i)
+    CHECK(o.periods[i].models[1].violated <= o.periods[i].models[1].ended / 100);
+  // Its requests end as dropped. Of those of the first period, and one in 0.1 s, batches run late.
+  const request_counts& slow = o.models[0].counts;
+  CHECK(slow.in_time == 0);
+  CHECK(slow.dropped > 8'000);
+  CHECK(slow.late < 100 * 10 + 90 * 10 + 10);
+  CHECK(slow.late > 500); // probes
 }
 
 TEST_CASE("idle SMs and partitions are used: latencies at low rates are near those of a batch") {

@@ -44,7 +44,8 @@ TEST_CASE("a correction is the quantile of measured over planned time, of the wo
   CHECK(c.factors()[2] == 1);
   run_batches(c, 0, sm_count{8}, 100, 100);
   CHECK(c.close_period());
-  CHECK(c.factors()[0] == 4); // the bound
+  CHECK(c.factors()[0] == doctest::Approx(100).epsilon(0.01));
+  CHECK(c.planned()[0] == 4); // the bound
   CHECK(c.factors()[1] == doctest::Approx(1.3).epsilon(0.01));
 }
 
@@ -144,19 +145,40 @@ TEST_CASE("a corrected table has the model's latencies times the factor") {
   CHECK(with_corrections(t, {}).latency(0, 1, sm_count{8}) == 2ms);
 }
 
-TEST_CASE("with the largest correction a whole GPU still meets the SLO") {
+TEST_CASE("plans take no correction that leaves no room for two batches within the SLO") {
   const latency_table t = small_table(); // 1 ms on 16 SMs
   const std::vector<duration> slos{6ms, 1ms};
   const std::vector<gpu_shape> shapes{{sm_count{16}, sm_count{8}}, {sm_count{4}, sm_count{4}}};
-  const std::vector<double> most = most_corrections(t, slos, shapes);
-  CHECK(most[0] == doctest::Approx(2.97));
-  CHECK(most[1] == 1);
-  time_corrections c(2, {}, most);
+  const std::vector<double> room = room_of(t, slos, shapes);
+  CHECK(room[0] == 6);
+  CHECK(room[1] == 1);
+  time_corrections c(2, {true, 0.95, 50, 0.05, 0.25, 4}, room);
   run_batches(c, 0, sm_count{8}, 100, 3.5);
-  run_batches(c, 1, sm_count{8}, 100, 3.5);
   CHECK(c.close_period());
-  CHECK(c.factors()[0] == doctest::Approx(2.97));
-  CHECK(c.factors()[1] == 1);
+  CHECK(c.factors()[0] == doctest::Approx(3.5).epsilon(0.01));
+  CHECK(c.planned()[0] == doctest::Approx(2.97));
+  CHECK(c.planned()[1] == 1);
+  CHECK_FALSE(c.is_too_slow(0));
+}
+
+TEST_CASE("a model too slow for its SLO on a whole GPU is planned without a correction") {
+  time_corrections c(1, {true, 0.95, 50, 0.05, 0.25, 4}, std::vector<double>{6.0});
+  run_batches(c, 0, sm_count{8}, 100, 10);
+  CHECK(c.close_period());
+  CHECK(c.is_too_slow(0));
+  CHECK(c.factors()[0] == doctest::Approx(10).epsilon(0.01)); // how slow it is, is known
+  CHECK(c.planned()[0] == 1);
+  run_batches(c, 0, sm_count{8}, 100, 8); // still: it falls slowly
+  CHECK(c.close_period());
+  CHECK(c.is_too_slow(0));
+  CHECK(c.factors()[0] == doctest::Approx(9.5).epsilon(0.01));
+  CHECK_FALSE(c.close_period()); // nothing ran: nothing is known
+  CHECK(c.is_too_slow(0));
+  run_batches(c, 0, sm_count{8}, 100, 1); // fast again: it is served at once, and then falls
+  CHECK(c.close_period());
+  CHECK_FALSE(c.is_too_slow(0));
+  CHECK(c.factors()[0] == doctest::Approx(6 - 0.25 * 5).epsilon(0.01));
+  CHECK(c.planned()[0] == doctest::Approx(0.99 * 6 / 2));
 }
 
 } // namespace gsched::testing

@@ -128,7 +128,11 @@ std::string idle_of(const options& o, const period_outcome& p) {
       sms += o.gpus[g].sms.count() - std::min(o.gpus[g].sms.count(), p.gpu_sms[g]);
   }
   std::string all;
-  if (gpus > 0) all += fmt::format("{} GPUs idle: the others serve all", gpus);
+  if (gpus > 0)
+    all += fmt::format("{} GPUs idle: {}", gpus,
+                       p.plan.gpulets.empty() ? "there is no plan"
+                       : o.service.fills      ? "no partition can be moved there"
+                                              : "--leave-idle");
   if (sms > 0)
     all += fmt::format("{}{} SMs idle on GPUs in use: {}", all.empty() ? "" : "; ", sms,
                        o.service.fills ? "no partition gets nearer to its SLO by them, without "
@@ -334,6 +338,12 @@ void print(std::ostream& out, const options& o, const served& all) {
   }
   if (const std::string times = factors_of(o, r.periods.back().corrections); !times.empty())
     fmt::print(out, "batch times over those of table and interference, as learned: {}\n", times);
+  for (const std::size_t m : r.periods.back().too_slow)
+    fmt::print(
+        out,
+        "{}: batches take {:.3g} times as planned, and no partition keeps the SLO; requests are "
+        "dropped, but for probes\n",
+        o.table->name(m), r.periods.back().corrections[m]);
   if (!r.learned.empty()) print_learned(out, o, r);
   print_stalls(out, o, r);
   std::size_t printed = 0, more = 0;
@@ -447,7 +457,8 @@ void write_json(std::ostream& out, const options& o, const served& all) {
   }
   json& periods = j["periods"] = json::array();
   for (const period_outcome& p : r.periods) {
-    json measured = json::object(), came = json::object();
+    json measured = json::object(), came = json::object(), too_slow = json::array();
+    for (const std::size_t m : p.too_slow) too_slow.push_back(o.table->name(m));
     for (std::size_t m = 0; m < p.measured.size(); ++m)
       if (r.models[m].counts.arrived > 0) {
         measured[o.table->name(m)] = rounded(p.measured[m]);
@@ -460,6 +471,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"violated", p.violated},
                        {"reason", name_of(p.reason)},
                        {"corrections", factors_json(o, p.corrections)},
+                       {"too_slow", std::move(too_slow)},
                        {"margins", factors_json(o, p.margins)},
                        {"factors", factors_json(o, p.factors)},
                        {"factor", rounded(p.factor)},
@@ -487,8 +499,8 @@ void write_batches(std::ostream& out, const options& o, const std::deque<ended_b
                b.on_gpu ? fmt::format("{:.3f}", to_us(*b.on_gpu)) : "");
 }
 
-/// A run of so many requests takes some minutes.
-constexpr double most_requests = 1e9;
+/// A run of so many simulated requests takes a minute or two.
+constexpr double most_simulated = 1e8, most_requests = 1e9;
 
 /// Refuses rates and a length that bring more requests than that.
 void check_length(const options& o) {
@@ -500,9 +512,9 @@ void check_length(const options& o) {
           i + 1 < a.actual.size() ? std::min(a.actual[i + 1].at, end) : end;
       all += a.actual[i].rate * std::max(0.0, to_s(until - a.actual[i].at));
     }
-  if (all > most_requests)
+  if (const double most = o.device.gpu ? most_requests : most_simulated; all > most)
     common::refuse("--seconds", fmt::format("{:.3g} requests in all", all),
-                   fmt::format("at most {:.3g}: lower rates or a shorter time", most_requests));
+                   fmt::format("at most {:.3g}: lower rates or a shorter time", most));
 }
 
 } // namespace

@@ -30,6 +30,7 @@ namespace gsched {
 struct frontend_options {
   batch_start start = batch_start::at_once;
   rate_memory memory{};
+  duration probe = std::chrono::milliseconds{100}; ///< between two probes of a model, see F8
 };
 
 /// The requests of a model by state. arrived = in_time + late + dropped + waiting + running +
@@ -73,6 +74,10 @@ struct started_batch {
 ///  F6 determinism   answers depend on the calls alone.
 ///  F7 regions       batches of partitions of one region run at the same time; each partition forms
 ///                   its batches without regard to the others.
+///  F8 probes        where even a batch of 1 that starts at a request's arrival would end after its
+///                   deadline, one request in each `probe`, and in ten times its batch's expected
+///                   latency, runs alone instead of being dropped: so it is seen when such batches
+///                   are faster again.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
 /// Differs  a batch does not wait for its size or its cycle while its partition idles: a small batch
@@ -94,7 +99,7 @@ public:
   frontend(const latency_table& table, std::vector<duration> slos, std::vector<gpu_shape> shapes,
            frontend_options o = {}, time_point begin = {})
       : table_(&table), slos_(std::move(slos)), shapes_(std::move(shapes)), options_(o),
-        models_(table.size(), model_state{{}, rate_estimate(begin, o.memory), {}, {}}),
+        models_(table.size(), model_state{{}, rate_estimate(begin, o.memory), {}, {}, begin}),
         corrections_(table.size(), 1.0), draining_(shapes_.size(), 0) {
     if (slos_.size() != table.size())
       throw error(errc::bad_option, "frontend: " + std::to_string(slos_.size()) +
@@ -183,9 +188,10 @@ public:
       const std::size_t which = p.next_portion(options_.start, now);
       if (which == served_partition::none) return std::nullopt;
       served_portion& of = p.portions[which];
-      const detail::batch_choice c = detail::choose_batch(
+      detail::batch_choice c = detail::choose_batch(
           of.waiting.size(), of.desired, of.times, now, p.latest_end(which, now),
           [&](std::size_t i) { return of.waiting[i].deadline; });
+      if (c.take == 0 && must_probe(of, now)) c = {c.drop - 1, 1};
       request_counts& counts = models_[of.model].counts;
       for (std::size_t i = 0; i < c.drop; ++i) drop(of.model, of.waiting.pop());
       counts.waiting -= c.drop + c.take;
@@ -247,7 +253,16 @@ private:
     rate_estimate rate;
     detail::weighted_round_robin shares;
     std::vector<route> routes; ///< by target of `shares`
+    time_point next_probe{};
   };
+
+  /// F8. Counts the probe.
+  [[nodiscard]] bool must_probe(const served_portion& of, time_point now) noexcept {
+    time_point& next = models_[of.model].next_probe;
+    if (of.times.front() <= slos_[of.model] || now < next) return false;
+    next = now + std::max(options_.probe, 10 * of.times.front());
+    return true;
+  }
 
   /// Whether the partition is idle and no batch of an old plan occupies its SMs.
   [[nodiscard]] bool can_begin(const served_partition& p) const noexcept {

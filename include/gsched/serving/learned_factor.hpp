@@ -18,6 +18,8 @@ public:
 
   [[nodiscard]] double value() const noexcept { return value_; }
   [[nodiscard]] double most() const noexcept { return most_; }
+  /// Lowers the factor to at most x, at once; x is 1 or more.
+  void bound(double x) noexcept { value_ = std::min(value_, x); }
 
   /// Returns true if the factor changed.
   bool rise_to(double x) noexcept {

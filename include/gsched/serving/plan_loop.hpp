@@ -81,7 +81,7 @@ public:
         offered_(std::move(offered)), serve_(table, std::move(slos), shapes, o.frontend),
         plan_(table, planner, o.replanning, o.fills ? filling(shapes, expected) : plan_finish{}),
         gpus_(shapes.size()),
-        corrections_(table.size(), o.corrections, most_corrections(table, slos_, shapes)),
+        corrections_(table.size(), o.corrections, room_of(table, slos_, shapes)),
         margins_(table.size(), o.margins), runner_(runner), requests_(requests),
         is_blocked_(shapes.size(), false) {
     if (o.period <= duration::zero())
@@ -419,9 +419,11 @@ private:
 
   // Plans -------------------------------------------------------------------------------------
 
+  /// The demands to plan for. A model that is too slow for any partition gets the least one.
   [[nodiscard]] std::vector<model_demand> measured() const {
     std::vector<model_demand> all = offered_;
-    for (model_demand& d : all) d.rate = serve_.rate(d.model, now_);
+    for (model_demand& d : all)
+      d.rate = corrections_.is_too_slow(d.model) ? 0 : serve_.rate(d.model, now_);
     return all;
   }
 
@@ -430,7 +432,7 @@ private:
     const auto copy = [](std::span<const double> s) {
       return std::vector<double>(s.begin(), s.end());
     };
-    runner_.prepare([this, d = std::move(rates), c = copy(corrections_.factors()),
+    runner_.prepare([this, d = std::move(rates), c = copy(corrections_.planned()),
                      m = copy(margins_.factors())] {
       return plan_.decide(d, {c, m});
     });
@@ -452,13 +454,14 @@ private:
     const bool rates_are_near = plan_.is_near(measured(), {});
     const std::vector<double> explained = learn_interference(!rates_are_near);
     if (corrections_.close_period(explained)) serve_.correct(corrections_.factors());
-    const bool times_are_near = plan_.is_near(measured(), {corrections_.factors(), {}});
+    const bool times_are_near = plan_.is_near(measured(), {corrections_.planned(), {}});
     // A plan that served for less than most of the period did not cause its violations.
     const bool is_own = plan_since_ <= period_.begin + options_.period / 10;
     const bool is_kept = times_are_near && is_own;
     bool is_raised = false;
     for (std::size_t m = 0; m < slos_.size(); ++m) {
       const auto& [ended, violated, host] = period_.models[m];
+      if (corrections_.is_too_slow(m)) continue;
       if (!margins_.is_too_many(ended, violated))
         margins_.lower(m, ended, violated);
       else if (is_kept && period_.factor >= options_.replanning.headroom)
@@ -507,6 +510,8 @@ private:
     p.begin = now_;
     for (std::size_t m = 0; m < slos_.size(); ++m) p.measured.push_back(serve_.rate(m, now_));
     p.corrections.assign(corrections_.factors().begin(), corrections_.factors().end());
+    for (std::size_t m = 0; m < slos_.size(); ++m)
+      if (corrections_.is_too_slow(m)) p.too_slow.push_back(m);
     p.margins.assign(margins_.factors().begin(), margins_.factors().end());
     if (learning_) p.factors = in_use_;
     count_sms();

@@ -86,6 +86,7 @@ struct period_outcome {
   std::vector<std::uint32_t> gpu_sms{};       ///< by GPU: of its partitions
   replan_reason reason = replan_reason::none; ///< of the decision at its begin
   std::vector<double> corrections{};    ///< by model: learned factor on batch times, at its begin
+  std::vector<std::size_t> too_slow{};  ///< models whose requests cannot be in time, at its begin
   std::vector<double> margins{};        ///< by model: learned factor on planned rates, at its begin
   std::vector<corun_factors> factors{}; ///< by model: learned interference in use, at its begin
   bool switched = false;                ///< to another plan, at its begin

@@ -29,7 +29,7 @@ struct correction_options {
   std::uint64_t fewest = 50; ///< batches of one model on one size, before they count
   double noise = 0.05;       ///< a rise by at most this part of the correction is ignored
   double fall = 0.25;        ///< part of the way down that a correction takes in a period
-  double most = 4;           ///< bound of a correction
+  double most = 4;           ///< bound of a correction that is planned with
 };
 
 /// Learns by which factor the batches of each model take longer than planned. A planned time is the
@@ -45,17 +45,24 @@ struct correction_options {
 /// assumed to be no better. It rises at the end of a period and falls slowly, and it falls half as
 /// fast each time that it fell too far.
 ///
-/// Units    a correction is a factor on latencies, 1 to `most`.
+/// Plans take a correction of at most `most`, and of at most what a partition of a whole GPU has room
+/// for: with a larger one no plan exists for any rate. A model of which not even one request that
+/// finds a whole GPU idle would be in time is too slow. Its correction tells how slow; plans take it
+/// with none, since more SMs would not help it.
+///
+/// Units    a correction is a factor on latencies, 1 to `longest`.
 /// Errors   the constructor: bad_option, one line.
 /// Cost     record O(sizes of the model), 29 KiB for each model and size that ran; close_period
 ///          O(models x sizes).
 /// Threads  one owner.
 class time_corrections {
 public:
-  /// `most` bounds each model's correction further, where it is set.
+  static constexpr double longest = 1000;
+
+  /// `room`: see room_of; empty: no model is ever too slow.
   explicit time_corrections(std::size_t models, correction_options o = {},
-                            std::span<const double> most = {})
-      : options_(o) {
+                            std::span<const double> room = {})
+      : options_(o), room_(room.begin(), room.end()) {
     const auto check = [](bool holds, const char* what, double value, const char* expected) {
       if (!holds)
         throw error(errc::bad_option, std::string("correction: ") + what + " of " +
@@ -65,11 +72,10 @@ public:
     check(o.noise >= 0 && std::isfinite(o.noise), "noise", o.noise, "0 or more");
     check(o.fall >= 0 && o.fall <= 1, "fall", o.fall, "0 to 1");
     check(o.most >= 1 && std::isfinite(o.most), "most", o.most, "1 or more");
-    for (std::size_t m = 0; m < models; ++m) {
-      const double bound = m < most.size() ? std::min(o.most, most[m]) : o.most;
-      learned_.emplace_back(o.learns ? bound : 1, o.fall);
-    }
+    learned_.assign(models, learned_factor(o.learns ? longest : 1, o.fall));
+    room_.resize(models, 2 * longest);
     factors_.assign(models, 1.0);
+    planned_.assign(models, 1.0);
     measured_.resize(models);
   }
 
@@ -110,20 +116,34 @@ public:
       }
       share /= by;
       learned_factor& f = learned_[m];
-      if (share > f.value() * (1 + options_.noise))
+      if (share > f.value() * (1 + options_.noise)) {
         f.rise_to(share);
-      else if (share > 0 && share < f.value()) // 0: too few batches to tell
+      } else if (share > 0 && share < f.value()) { // 0: too few batches to tell
+        if (share <= room_[m]) f.bound(room_[m]);  // it is not too slow any more
         f.fall_to(share);
+      }
       changed |= f.value() != before;
       factors_[m] = f.value();
+      planned_[m] = is_too_slow(m) ? 1 : std::min({f.value(), options_.most, half_of(room_[m])});
     }
     return changed;
   }
 
-  /// By model: the factor on the table's latencies.
+  /// By model: the factor on the table's latencies that its batches take.
   [[nodiscard]] std::span<const double> factors() const noexcept { return factors_; }
+  /// By model: the factor to plan with.
+  [[nodiscard]] std::span<const double> planned() const noexcept { return planned_; }
+  /// Whether none of the model's requests can be in time, on any partition.
+  [[nodiscard]] bool is_too_slow(std::size_t model) const noexcept {
+    return factors_[model] > room_[model];
+  }
 
 private:
+  /// What a plan can do: a request may wait for one batch and be in the next.
+  [[nodiscard]] static double half_of(double room) noexcept {
+    return std::max(1.0, 0.99 * room / 2);
+  }
+
   /// The batches of one model on one size since the last correction: their time, if each were
   /// planned for a millisecond.
   struct cell {
@@ -134,24 +154,24 @@ private:
 
   correction_options options_;
   std::vector<learned_factor> learned_;
-  std::vector<double> factors_;
+  std::vector<double> room_; ///< by model
+  std::vector<double> factors_, planned_;
   std::vector<std::vector<cell>> measured_; ///< by model
 };
 
-/// By model: the largest correction with which a partition of a whole GPU still meets the SLO, with
-/// batches of 1 back to back; at least 1. With a larger one no plan exists for any rate.
+/// By model: how many times its latency in the table a batch of 1 on a whole GPU may take and end
+/// within the SLO; at least 1.
 ///
 /// Cost     O(models x GPUs).
-[[nodiscard]] inline std::vector<double> most_corrections(const latency_table& t,
-                                                          std::span<const duration> slos,
-                                                          std::span<const gpu_shape> shapes) {
-  std::vector<double> most(t.size(), 1.0);
+[[nodiscard]] inline std::vector<double>
+room_of(const latency_table& t, std::span<const duration> slos, std::span<const gpu_shape> shapes) {
+  std::vector<double> room(t.size(), 1.0);
   for (std::size_t m = 0; m < t.size(); ++m)
     for (const gpu_shape& g : shapes)
       if (g.sms >= t.sizes(m).front())
-        most[m] = std::max(most[m], 0.99 * static_cast<double>(slos[m].count()) /
-                                        static_cast<double>(2 * t.latency(m, 1, g.sms).count()));
-  return most;
+        room[m] = std::max(room[m], static_cast<double>(slos[m].count()) /
+                                        static_cast<double>(t.latency(m, 1, g.sms).count()));
+  return room;
 }
 
 /// The table with each model's latencies times its correction. Empty corrections: the table itself.
