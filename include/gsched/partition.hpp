@@ -10,6 +10,7 @@
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/gpulet.hpp>
+#include <gsched/partition/idle_gpus.hpp>
 #include <gsched/partition/idle_groups.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>

@@ -488,6 +488,22 @@ TEST_CASE("idle SMs and partitions are used: latencies at low rates are near tho
   CHECK(quick.all().violations() == 0);
 }
 
+TEST_CASE("idle GPUs are used: each of two models has one") {
+  service s;
+  s.shapes.assign(2, {sm_count{32}, sm_count{8}});
+  s.options.length = 5s;
+  s.slos = {9ms, 20ms};
+  s.offer_model(0, 300);
+  s.offer_model(1, 300);
+  s.options.fills = false;
+  CHECK(s.run().periods[0].gpu_sms[1] == 0); // one GPU is enough
+  s.options.fills = true;
+  const service_outcome o = s.run();
+  CHECK(o.all().violations() == 0);
+  if (o.periods[0].partitions > 1)
+    CHECK(o.periods[0].gpu_sms == std::vector<std::uint32_t>{32, 32});
+}
+
 TEST_CASE("batches that stall are recorded, with where their time went") {
   service s;
   s.shapes.resize(1);

@@ -169,8 +169,9 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--allowed", raw.allowed, "X",
               "A model of which more than that part was late or dropped,\nthough rates and times "
               "are as planned, gets more room");
-  line.flag("--leave-idle", raw.leave_idle,
-            "SMs that a plan does not need stay idle: latencies are\nhigher, within the SLOs");
+  line.flag(
+      "--leave-idle", raw.leave_idle,
+      "SMs and GPUs that a plan does not need stay idle: latencies\nare higher, within the SLOs");
   line.option("--prepare", raw.prepare, "S",
               "Simulated: time to make the partitions of a plan, in the\nbackground");
   line.option("--switch-us", raw.switch_us, "US", "Time until a new partition begins to serve");
@@ -216,11 +217,12 @@ void read_rates(options& o, const raw_options& raw, gsched::sm_count all) {
   for (const auto& [which, curve] : offered) asked_for.insert(which);
   known.set_slos(raw.slo, raw.slo_factor, all, asked_for);
   o.uses_slo_factor = known.uses_slo_factor();
+  const served_by by = has_plans(raw.planner) ? served_by::plan : served_by::whole_gpu;
   std::vector<app> apps;
   for (auto& [which, curve] : offered) {
     for (rate_step& s : curve) s.rate *= scale;
     apps.push_back(known[which]);
-    check(apps.back(), *o.table, known.slos());
+    check(apps.back(), *o.table, known.slos(), by);
     o.apps.push_back({apps.back(), std::move(curve), {}, 0});
   }
   o.slos = model_slos(apps, known.slos());
@@ -363,7 +365,7 @@ options read(const raw_options& raw) {
   std::vector<model_demand> demands;
   for (const offered_app& a : o.apps)
     for (const app_stage& s : a.definition.stages) demands.push_back({s.model, 1, o.slos[s.model]});
-  gsched::check(demands, *o.table);
+  gsched::check(demands, *o.table, has_plans(raw.planner) ? served_by::plan : served_by::whole_gpu);
   check_sizes(demands, *o.table, all);
   const bool simulates_streams = has_streams(raw.planner) && !o.device.gpu;
   const std::string truth = !raw.interference.empty() ? raw.interference
@@ -387,6 +389,9 @@ options read(const raw_options& raw) {
     if (o.planned && raw.plan_interference != "same")
       measured.push_back(
           {"--plan-interference", to_law_file("--plan-interference", raw.plan_interference)});
+    if ((raw.share_sms || simulates_streams) && !raw.profiles.empty())
+      for (measured_file& f : profile_catalogue(raw.profiles).one_of_each_folder())
+        measured.push_back(std::move(f));
     check_machines("serve_partitions", measured);
     for (const model_demand& d : demands)
       if (const std::string& name = o.table->name(d.model); !o.solo.has(name))

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/gpu_shape.hpp>
+#include <gsched/partition/idle_gpus.hpp>
 #include <gsched/partition/idle_groups.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
@@ -199,8 +200,9 @@ private:
     return [shapes = std::move(shapes), &beside](const partition_plan& plan,
                                                  std::span<const model_demand> demands,
                                                  const latency_table& t) {
-      return beside ? with_idle_groups(plan, demands, t, shapes, beside)
-                    : with_idle_groups(plan, demands, t, shapes);
+      const partition_plan spread = with_idle_gpus(plan, shapes);
+      return beside ? with_idle_groups(spread, demands, t, shapes, beside)
+                    : with_idle_groups(spread, demands, t, shapes);
     };
   }
 

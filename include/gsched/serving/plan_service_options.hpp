@@ -53,7 +53,8 @@ struct plan_service_options {
   duration length = std::chrono::seconds{60}; ///< of arrivals; the run ends when all are answered
   duration period = std::chrono::seconds{20}; ///< between two decisions on a plan
   bool replans = true;                        ///< false: the first plan stays
-  bool fills = true; ///< idle groups of a plan go to its partitions, see with_idle_groups
+  bool fills =
+      true; ///< partitions use what a plan leaves idle, see with_idle_gpus, with_idle_groups
   duration switch_cost = std::chrono::microseconds{100}; ///< until a new partition starts
   replanning_options replanning{};
   correction_options corrections{};                ///< of batch times
