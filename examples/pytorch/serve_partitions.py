@@ -127,15 +127,15 @@ def capture_all(torch, a):
         module, last, files = None, None, {}
         for file, name, batch in a.modules:
             if file is not None:
-                if file not in files:
-                    files[file] = gsched.measure.load_file(file)
-                module, example = gsched.measure.maker_of(files[file], file, name)(batch)
+                module, example = gsched.measure.make(files, file, name, batch)
             else:
                 if name != last: # all batches have the same weights
                     module, last = models.make(name, a.seed)[0], name
                 example = models.draw(f"{name}_b{batch}", torch.Generator().manual_seed(a.seed))
-            made.append((gsched.capture(module, example, instances=a.instances, name=name, gpu=gpu),
-                         name, gpu - a.gpu, batch))
+            with gsched.measure.in_one_line(f"{file or 'models.py'}: {name}({batch})",
+                                            "a module that can be captured"):
+                captured = gsched.capture(module, example, instances=a.instances, name=name, gpu=gpu)
+            made.append((captured, name, gpu - a.gpu, batch))
     return made
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
+import operator
 import os
 import pathlib
 import re
@@ -327,6 +329,70 @@ def last_line_in_seconds() -> str:
 def check(code: int) -> None:
     if code != OK:
         raise GschedError(last_line(), code)
+
+
+# Arguments, as the library takes them; a GschedError for those that it cannot take --------------
+
+def shown(value: Any) -> str:
+    """A value in an error line."""
+    try:
+        text = repr(value)
+    except ValueError: # an int of more than 4300 digits
+        return "a number of too many digits"
+    return text if len(text) <= 100 else text[:97] + "..."
+
+
+def number_in_c(name: str, value: Any, kind: Any, per_second: float | None = None) -> Any:
+    """A number, or a sequence of them, in the units and the type of its field."""
+    try:
+        return _converted(value, kind, per_second)
+    except (TypeError, ValueError, OverflowError):
+        raise GschedError(f"{name}: {shown(value)}, expected {_expected(kind)}", BAD_ARGUMENT) from None
+
+
+def _converted(value: Any, kind: Any, per_second: float | None) -> Any:
+    """A ValueError for what ctypes would truncate."""
+    if issubclass(kind, ctypes.Array):
+        numbers = tuple(_converted(each, kind._type_, None) for each in value)
+        if len(numbers) > kind._length_:
+            raise ValueError
+        return numbers
+    if per_second is not None:
+        value = round(value * per_second, 3) # to the nanosecond
+    if kind is f64:
+        return f64(value).value
+    number = int(value) if per_second is not None else operator.index(value)
+    if kind(number).value != number:
+        raise ValueError
+    return number
+
+
+def _expected(kind: Any) -> str:
+    if issubclass(kind, ctypes.Array):
+        return f"up to {kind._length_} whole numbers"
+    return "a number" if kind is f64 else "a number from 0"
+
+
+def name_in_c(what: str, value: Any) -> bytes:
+    with contextlib.suppress(UnicodeEncodeError):
+        if isinstance(value, str) and "\0" not in value:
+            return value.encode()
+    raise GschedError(f"{what}: {shown(value)}, expected a name without zero bytes", BAD_ARGUMENT)
+
+
+def path_in_c(what: str, value: Any) -> bytes:
+    path = os.fsencode(value)
+    if b"\0" in path:
+        raise GschedError(f"{what}: a zero byte in its path, expected none", BAD_ARGUMENT)
+    return path
+
+
+def moment_in_c(name: str, seconds: float) -> int:
+    """A point in time of time.monotonic, in nanoseconds."""
+    try:
+        return int(_converted(max(round(seconds * 1e9), 0), u64, None))
+    except (TypeError, ValueError, OverflowError):
+        raise GschedError(f"{name}: {shown(seconds)}, expected seconds", BAD_ARGUMENT) from None
 
 
 def microseconds(seconds: float | None) -> int:

@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ._abi import GschedError, check, gsched_profile_options, load_library
+from ._abi import (GschedError, check, gsched_profile_options, load_library, name_in_c, number_in_c,
+                   path_in_c, u32)
 from ._accesses import Accesses, Range, noting, overlap
 from ._nesting import difference, is_buffer, is_dense, shape_of, tensors_of, with_tensors
 from ._one_at_a_time import OneAtATime
@@ -140,10 +141,12 @@ class Captured:
         library, one = load_library(), self.instances[0]
         sizes = [sum(x.numel() * x.element_size() for x in tensors)
                  for tensors in (one.inputs, one.outputs)]
-        how = gsched_profile_options(gpu=self.gpu, model=self.name.encode(), dtype=dtype.encode(),
-                                     batch=batch, runs=runs, input_bytes=sizes[0],
+        how = gsched_profile_options(gpu=self.gpu, model=name_in_c("name", self.name),
+                                     dtype=name_in_c("dtype", dtype),
+                                     batch=number_in_c("batch", batch, u32),
+                                     runs=number_in_c("runs", runs, u32), input_bytes=sizes[0],
                                      output_bytes=sizes[1])
-        check(library.gsched_profile_graph(one.graph.raw_cuda_graph(), how, os.fsencode(path)))
+        check(library.gsched_profile_graph(one.graph.raw_cuda_graph(), how, path_in_c("path", path)))
 
     def _checked(self, inputs: Any) -> list[Any]:
         """The tensors of the inputs of a request, in order, if they are like the example's."""
@@ -360,6 +363,7 @@ def capture(module: Any, example_input: Any, instances: int | None = None, name:
     if not tensors_of(example_input):
         raise GschedError("example_input: no tensor in it, expected one at least")
     name = name or getattr(module, "__name__", None) or type(module).__name__
+    name_in_c("name", name)
     mode = torch.enable_grad() if training else torch.inference_mode()
     with capturing.hold(), torch.cuda.device(gpu), mode, without_cast_cache(torch):
         if hasattr(module, "eval") and not training:

@@ -7,7 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from . import _abi
-from ._abi import BAD_ARGUMENT, GschedError, check, gsched_channel_options, pointer
+from ._abi import (BAD_ARGUMENT, GschedError, check, gsched_channel_options, name_in_c, number_in_c,
+                   path_in_c, pointer)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -30,17 +31,13 @@ class Channel:
     socket: str
 
     def __init__(self, state: State, socket: str | os.PathLike[str], options: dict[str, object]) -> None:
-        path = os.fsencode(socket)
-        if b"\0" in path:
-            raise GschedError("socket: a zero byte in its path, expected none", BAD_ARGUMENT)
+        path = path_in_c("socket", socket)
         said, handle = gsched_channel_options(), pointer()
         check(_abi.library.gsched_default_channel_options(said))
+        kinds = {name: kind for name, kind in said._fields_}
         for name, value in options.items():
             if value is not None:
-                try:
-                    setattr(said, name, value)
-                except TypeError:
-                    raise GschedError(f"{name}: {value!r}, expected a number", BAD_ARGUMENT) from None
+                setattr(said, name, number_in_c(name, value, kinds[name]))
         state.refuse_child()
         check(_abi.library.gsched_channel_open(state.handle, path, said, handle))
         self.socket, self._state, self._handle = os.fsdecode(path), state, handle.value
@@ -72,7 +69,7 @@ class Channel:
             raise GschedError(f"{model.name}: another server's model, expected one of this one's",
                               BAD_ARGUMENT)
         check(_abi.library.gsched_channel_offer(self._open(), model.index,
-                                                None if name is None else name.encode()))
+                                                None if name is None else name_in_c("offer", name)))
 
     def withdraw(self, model: Model) -> None:
         """Refuse further requests for a model, as before `Model.remove`.

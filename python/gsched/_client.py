@@ -16,7 +16,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import _client_abi as abi
-from ._abi import GschedError, u32, u64
+from ._abi import GschedError, f64, name_in_c, path_in_c, shown, u32, u64
 from ._client_future import ClientFuture
 from ._client_state import Piece, connect, numpy
 
@@ -57,11 +57,11 @@ class ClientModel:
 def _seconds(name: str, value: float) -> float:
     """A time in microseconds."""
     try:
-        us = float(value) * 1e6
-    except (TypeError, ValueError):
+        us = f64(value).value * 1e6
+    except (TypeError, OverflowError):
         us = math.nan
     if not us >= 0:
-        raise GschedError(f"{name}: {value!r}, expected seconds from 0", abi.BAD_ARGUMENT)
+        raise GschedError(f"{name}: {shown(value)}, expected seconds from 0", abi.BAD_ARGUMENT)
     return us
 
 
@@ -71,7 +71,7 @@ def _whole(name: str, value: int, bits: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < 1 << bits:
-        raise GschedError(f"{name}: {value!r}, expected a whole number from 0", abi.BAD_ARGUMENT)
+        raise GschedError(f"{name}: {shown(value)}, expected a whole number from 0", abi.BAD_ARGUMENT)
     return number
 
 
@@ -148,9 +148,7 @@ class Client:
         if wait not in abi.WAITS:
             raise GschedError(f'wait: {wait!r}, expected one of {", ".join(abi.WAITS)}',
                               abi.BAD_ARGUMENT)
-        path = os.fsencode(socket)
-        if b"\0" in path:
-            raise GschedError("socket: a zero byte in its path, expected none", abi.BAD_ARGUMENT)
+        path = path_in_c("socket", socket)
         self._state = connect(path, abi.gsched_client_options(
             slots=_whole("slots", slots, 32), arena_bytes=_whole("arena_bytes", arena_bytes, 64),
             wait=abi.WAITS.index(wait), poll_before_us=_seconds("poll_before", poll_before),
@@ -213,7 +211,7 @@ class Client:
         known = self._known.get(model)
         if known is None:
             handle, found = self._state.handle, abi.gsched_client_model()
-            abi.check(handle.library.gsched_client_find_model(handle.value, model.encode(), found))
+            abi.check(handle.library.gsched_client_find_model(handle.value, name_in_c("model", model), found))
             known = self._known[model] = _model_of(found)
         return known
 

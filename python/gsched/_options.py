@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import ctypes
-import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
-from ._abi import (GschedError, expected_instead, f64, gsched_plan_options, gsched_server_options,
-                   gsched_slow_down, in_python)
+from ._abi import (BAD_ARGUMENT, GschedError, expected_instead, f64, gsched_plan_options,
+                   gsched_server_options, gsched_slow_down, in_python, name_in_c, number_in_c, shown)
 
 
 class ServerOptions(TypedDict, total=False):
@@ -84,7 +82,8 @@ class ServerOptions(TypedDict, total=False):
         Default 0.80.
     slow_downs : mapping of (str, str) to float
         How much longer requests of the first model take beside the second one: their latency over that
-        alone. Names are those of `Server.add_model`; a model may stand beside itself. Default none.
+        alone. Names are those of `Server.add_model`; a model may stand beside itself. `load_slow_downs`
+        reads measured ones. Default none.
     slow_down_limit : float
         With `slow_downs`: a request waits while it, or one that runs, would be slowed more than
         this; at least 1. Beside several, the excesses (slow-down - 1) add up. Real-time requests
@@ -205,39 +204,14 @@ def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> 
             into.slow_downs = _slow_downs_in_c(value)
             into.slow_downs_count = len(value)
             continue
-        try:
-            setattr(into, field, _in_c(value, per_second, kind))
-        except (TypeError, ValueError, OverflowError):
-            raise GschedError(f"{name}: {value!r}, expected {_expected(kind)}") from None
+        setattr(into, field, number_in_c(name, value, kind, per_second))
 
 
 def _slow_downs_in_c(value: Any) -> Any:
-    try:
-        return (gsched_slow_down * len(value))(*(
-            gsched_slow_down(model.encode(), beside.encode(), float(by))
-            for (model, beside), by in value.items()))
-    except (AttributeError, TypeError, ValueError):
-        raise GschedError(f"slow_downs: {value!r}, expected numbers by pairs of names") from None
-
-
-def _in_c(value: Any, per_second: float | None, kind: Any) -> Any:
-    """A value in the units and the type of its field; a ValueError if ctypes would truncate it."""
-    if issubclass(kind, ctypes.Array):
-        numbers = tuple(_in_c(each, None, kind._type_) for each in value)
-        if len(numbers) > kind._length_:
-            raise ValueError
-        return numbers
-    if per_second is not None:
-        value = round(value * per_second, 3) # to the nanosecond
-    if kind is f64:
-        return float(value)
-    number = int(value) if per_second is not None else operator.index(value)
-    if not 0 <= number < 1 << 8 * ctypes.sizeof(kind):
-        raise ValueError
-    return number
-
-
-def _expected(kind: Any) -> str:
-    if issubclass(kind, ctypes.Array):
-        return f"up to {kind._length_} whole numbers"
-    return "a number" if kind is f64 else "a number from 0"
+    if not isinstance(value, Mapping) or not all(isinstance(pair, tuple) and len(pair) == 2
+                                                 for pair in value):
+        raise GschedError(f"slow_downs: {shown(value)}, expected numbers by pairs of names", BAD_ARGUMENT)
+    return (gsched_slow_down * len(value))(*(
+        gsched_slow_down(*(name_in_c("slow_downs", name) for name in pair),
+                         number_in_c(f"slow_downs: {pair}", by, f64))
+        for pair, by in value.items()))

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Unpack
 
 from . import _abi
-from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, facts_of, gsched_buffer,
+from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, f64, facts_of, gsched_buffer,
                    gsched_plan_graph, gsched_plan_model, gsched_plan_model_report,
-                   gsched_plan_options, gsched_plan_report, last_line_in_seconds, load_library,
-                   pointer)
+                   gsched_plan_options, gsched_plan_report, i32, last_line_in_seconds, load_library,
+                   name_in_c, number_in_c, path_in_c, pointer)
 from ._capture import Captured, capture
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
@@ -209,25 +209,28 @@ class PlanServer(Server):
         library = load_library()
         said = gsched_plan_options()
         check(library.gsched_default_plan_options(said))
-        said.gpu, said.table, said.planner = gpu, os.fsencode(table), planner.encode()
+        said.gpu, said.table = number_in_c("gpu", gpu, i32), path_in_c("table", table)
+        said.planner = name_in_c("planner", planner)
         if interference is not None:
-            said.interference = os.fsencode(interference)
+            said.interference = path_in_c("interference", interference)
         if solo is not None:
-            said.solo = os.fsencode(solo)
+            said.solo = path_in_c("solo", solo)
         if profiles is not None:
-            said.profiles = os.fsencode(profiles)
+            said.profiles = path_in_c("profiles", profiles)
         put_options(said, dict(options), PLAN_FIELDS)
         asked = list(models)
+        goals = [{"name": name_in_c("name", one.name),
+                  "slo_us": number_in_c(f"{one.name}: slo", one.slo, f64, 1e6),
+                  "rate": number_in_c(f"{one.name}: rate", one.rate, f64)} for one in asked]
         made = [capture_batches(one, gpu) for one in asked]
         kept: list[Any] = []
         each = (gsched_plan_model * len(asked))()
-        for i, (one, graphs) in enumerate(zip(asked, made)):
+        for i, (goal, graphs) in enumerate(zip(goals, made)):
             first = graphs[1].instances[0]
             all_of_them = graphs_of(graphs, kept)
             each[i] = gsched_plan_model(
-                graphs_count=len(all_of_them), graphs=all_of_them, name=one.name.encode(),
-                inputs=len(first.inputs), outputs=len(first.outputs), slo_us=one.slo * 1e6,
-                rate=one.rate)
+                graphs_count=len(all_of_them), graphs=all_of_them, inputs=len(first.inputs),
+                outputs=len(first.outputs), **goal)
         handle = pointer()
         code = library.gsched_plan_open(said, each, len(asked), handle)
         if code == DEVICE_FAILED: # a kernel may hang and use their memory still

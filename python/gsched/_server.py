@@ -12,10 +12,10 @@ import weakref
 from typing import TYPE_CHECKING, Any, Never, Unpack
 
 from . import _abi
-from ._abi import (CANCEL, DEVICE_FAILED, DRAIN, GschedError, check, expected_instead, facts_of,
+from ._abi import (CANCEL, DEVICE_FAILED, DRAIN, GschedError, check, expected_instead, f64, facts_of,
                    gsched_buffer, gsched_instance, gsched_model, gsched_request,
-                   gsched_server_options, gsched_statistics, last_line_in_seconds, load_library,
-                   pointer, u32)
+                   gsched_server_options, gsched_statistics, i32, last_line_in_seconds, load_library,
+                   moment_in_c, name_in_c, number_in_c, pointer, u32)
 from ._capture import Captured, Instance, capture
 from ._channel import Channel
 from ._future import Future
@@ -111,9 +111,7 @@ class Server:
         library = load_library()
         said = gsched_server_options()
         check(library.gsched_default_options(said))
-        if not isinstance(policy, str):
-            raise GschedError(f"policy: {policy!r}, expected a name")
-        said.gpu, said.policy = gpu, policy.encode()
+        said.gpu, said.policy = number_in_c("gpu", gpu, i32), name_in_c("policy", policy)
         put_options(said, dict(options))
         handle = pointer()
         code = library.gsched_server_open(said, handle)
@@ -157,7 +155,7 @@ class Server:
         """
         self._state.refuse_child()
         client = u32()
-        check(_abi.library.gsched_add_client(self._state.handle, weight, client))
+        check(_abi.library.gsched_add_client(self._state.handle, number_in_c("weight", weight, f64), client))
         return client.value
 
     def add_model(self, torch_module: Any, example_input: Any = None, name: str | None = None,
@@ -224,7 +222,7 @@ class Server:
             kept += [ins, outs]
         first = captured.instances[0]
         what = gsched_model(instances_count=count, instances=each,
-                            name=(name or captured.name).encode(), inputs=len(first.inputs),
+                            name=name_in_c("name", name or captured.name), inputs=len(first.inputs),
                             outputs=len(first.outputs), unmeasured=int(unmeasured))
         state = self._state
         with state.adding.hold():
@@ -323,8 +321,7 @@ class Server:
             raise GschedError(f"{model.name}: another server's model, expected one of this one's")
         if after is not None and after._shared is not state:
             raise GschedError("after: a request of another server, expected one of this one's")
-        if client is None:
-            client = self._default_client()
+        client = self._default_client() if client is None else number_in_c("client", client, u32)
         if stream is not None and stream.device.index != self.gpu:
             raise GschedError(f"stream: of GPU {stream.device.index}, expected one of GPU {self.gpu}, "
                               "the server's")
@@ -347,8 +344,8 @@ class Server:
         answer = with_tensors(first.answer, iter(got)) if got else None
         request = gsched_request(
             model=model.index, client=client, real_time=int(real_time),
-            arrival_ns=0 if arrival is None else max(round(arrival * 1e9), 0),
-            deadline_us=0.0 if deadline is None else round(deadline * 1e6, 3),
+            arrival_ns=0 if arrival is None else moment_in_c("arrival", arrival),
+            deadline_us=0.0 if deadline is None else number_in_c("deadline", deadline, f64, 1e6),
             inputs=(pointer * len(copies))(*[x.data_ptr() for x in copies]) if copies else None,
             outputs=(pointer * len(got))(*[x.data_ptr() for x in got]) if got else None,
             wait_event=None if awaited is None else awaited.cuda_event,

@@ -20,13 +20,14 @@ build/release/bin of the checkout that holds the package.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ._abi import GschedError
@@ -148,6 +149,33 @@ def maker_of(file: Any, path: str, name: str) -> Callable[[int], Any]:
     raise GschedError(f"{path}: neither a function {name} nor make, expected one of them")
 
 
+@contextlib.contextmanager
+def in_one_line(where: str, expected: str) -> Iterator[None]:
+    """Reports what a user's code raises as a GschedError."""
+    try:
+        yield
+    except GschedError:
+        raise
+    except Exception as e:
+        text = "".join(f": {line}" for line in str(e).strip().splitlines()[:1])
+        if ", expected " not in text:
+            text += f", expected {expected}"
+        raise GschedError(f"{where}: {type(e).__name__}{text}") from None
+
+
+def make(files: dict[str, Any], path: str, name: str, batch: int) -> tuple[Any, Any]:
+    """(module, example_input) of a model. `files` keeps the files that are loaded."""
+    if path not in files:
+        with in_one_line(path, "a file of Python that can be loaded"):
+            files[path] = load_file(path)
+    maker = maker_of(files[path], path, name)
+    with in_one_line(f"{path}: {name}({batch})", "(module, example_input)"):
+        pair = maker(batch)
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise GschedError(f"{path}: {name}({batch}) is no pair, expected (module, example_input)")
+    return pair[0], pair[1]
+
+
 def dtype_of(module: Any) -> str:
     """Of the weights: "fp16"; empty if there are none."""
     parameters = getattr(module, "parameters", None)
@@ -176,19 +204,15 @@ def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
     for i, (path, name, batch) in enumerate(modules):
         print(f"measure: captures {name}_b{batch}, {i + 1} of {len(modules)}", file=sys.stderr,
               flush=True)
-        if path not in files:
-            files[path] = load_file(path)
-        pair = maker_of(files[path], path, name)(batch)
-        if not isinstance(pair, tuple) or len(pair) != 2:
-            raise GschedError(f"{path}: {name}({batch}) is no pair, expected (module, example_input)")
-        module, example = pair
-        try:
-            captured = capture(module, example, instances=instances, name=name, gpu=gpu)
-        except GschedError as e:
-            if instances == 1 or ", expected 1" not in str(e):
-                raise
-            captured = capture(module, example, instances=1, name=name, gpu=gpu)
-        made.append((name, batch, dtype_of(module), captured))
+        module, example = make(files, path, name, batch)
+        with in_one_line(f"{path}: {name}({batch})", "a module that can be captured"):
+            try:
+                captured = capture(module, example, instances=instances, name=name, gpu=gpu)
+            except GschedError as e:
+                if instances == 1 or ", expected 1" not in str(e):
+                    raise
+                captured = capture(module, example, instances=1, name=name, gpu=gpu)
+            made.append((name, batch, dtype_of(module), captured))
     return made
 
 
@@ -217,10 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if own:
             words += ["--models", ",".join(own)]
         library = open_library()
-        if not words or "-h" in words or "--help" in words:
+        if "-h" in words or "--help" in words:
             print(__doc__, flush=True)
-            return int(library.measure_check_options(*words_of(words or ["--help"])))
-        if not own and not modules and not any(w.startswith("--adaptor") for w in words):
+            return int(library.measure_check_options(*words_of(words)))
+        if words and not own and not modules and not any(w.startswith("--adaptor") for w in words):
             raise UsageError("--models: not given, expected FILE.py:NAME")
         code = int(library.measure_check_options(*words_of(words)))
         if code:

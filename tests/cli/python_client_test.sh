@@ -140,7 +140,10 @@ until(lambda: all_free(client))
 # Every kind of end.
 raises(GschedError, "255 bytes of inputs, expected 256", client.submit, "brief", bytes(255))
 raises(GschedError, "brief, endless, failing", client.submit, "none")
+raises(GschedError, "brief\\x00x', expected a name", client.submit, "brief\0x", bytes(256))
 raises(GschedError, "deadline: -1, expected seconds", client.submit, "endless", deadline=-1)
+for deadline in (10**400, 10**5000, "1", float("nan")):
+    raises(GschedError, ", expected seconds from 0", client.submit, "endless", deadline=deadline)
 future = client.submit("failing")
 raises(GschedError, "out of order", future.result, 20)
 assert future.state == "failed" and future.report["reason"] == "job_failed"

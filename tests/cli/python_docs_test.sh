@@ -16,7 +16,8 @@ from gsched import _options
 ORDER = ["Parameters", "Attributes", "Methods", "Returns", "Yields", "Other Parameters", "Raises",
          "Warns", "See Also", "Notes", "References", "Examples"]
 # Calls that raise GschedError, beside `raise` itself.
-RAISING = {"check", "refuse_child", "load_library", "put_options", "_watch", "_checked"}
+RAISING = {"check", "refuse_child", "load_library", "put_options", "_watch", "_checked", "number_in_c",
+           "name_in_c", "path_in_c", "moment_in_c"}
 faults, checked = [], 0
 
 

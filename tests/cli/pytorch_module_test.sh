@@ -46,7 +46,17 @@ for options, text in (({"lanes": "x"}, "lanes: 'x', expected a number"), ({"lane
                       ({"side_sms": [-8]}, "side_sms: [-8], expected up to 4 whole numbers"),
                       ({"slow_downs": {"a": 1.5}}, "slow_downs: {'a': 1.5}, expected numbers by pairs"),
                       ({"slow_downs": [1.5]}, "slow_downs: [1.5], expected numbers by pairs"),
-                      ({"slow_downs": {("a", "b"): "x"}}, "expected numbers by pairs of names"),
+                      ({"slow_downs": {"ab": 2}}, "slow_downs: {'ab': 2}, expected numbers by pairs"),
+                      ({"slow_downs": {("a", "b", "c"): 2}}, "expected numbers by pairs of names"),
+                      ({"slow_downs": {("a", "b"): "1.5"}}, "slow_downs: ('a', 'b'): '1.5', expected a number"),
+                      ({"slow_downs": {("a", "b"): 10**400}}, "0..., expected a number"),
+                      ({"slow_downs": {("a", "b"): 10**5000}}, "digits, expected a number"),
+                      ({"slow_downs": {("a\0x", "b"): 2}}, "slow_downs: 'a\\x00x', expected a name without"),
+                      ({"slow_downs": {("a", "\ud800"): 2}}, "slow_downs: '\\ud800', expected a name"),
+                      ({"slow_downs": {(1, "b"): 2}}, "slow_downs: 1, expected a name"),
+                      ({"overshoot": 10**400}, "0..., expected a number"), ({"overshoot": "4"}, "overshoot: '4', "),
+                      ({"slo": 10**400}, "expected a number"), ({"gpu": 1 << 32}, "gpu: 4294967296, expected a"),
+                      ({"gpu": "0"}, "gpu: '0', "), ({"policy": "fifo\0"}, "policy: 'fifo\\x00', expected a name"),
                       ({"policy": None}, "policy: None, expected a name")):
     raises(gsched.GschedError, text, gsched.Server, **{"policy": "fifo", **options})
 server = gsched.Server(policy="fifo", lanes=3, quantum=100e-6, lease=0.03, watchdog=2.5,
@@ -78,6 +88,8 @@ assert number("opened_lanes").value == 3 and server.statistics()["submitted"] ==
 assert server.statistics()["found_to_need_sms"] == 9
 assert (server.statistics()["kept_apart"], server.statistics()["apart_wait"]) == (3, 4e-3)
 raises(gsched.GschedError, "weight", server.add_client, 0.0)
+raises(gsched.GschedError, "weight: 1000", server.add_client, 10**400)
+raises(gsched.GschedError, "weight: '2', expected a number", server.add_client, "2")
 
 # Capture: each instance has memory of its own, workspaces are forgotten before and after.
 module = Plus()
@@ -90,6 +102,10 @@ assert len(addresses) == 9
 raises(gsched.GschedError, "refused: a node", server.add_model, Plus(), one(1), name="refused")
 raises(gsched.GschedError, "no tensor", server.add_model, Plus(), "text")
 raises(gsched.GschedError, "instances: 0", server.add_model, Plus(), one(1), instances=0)
+raises(gsched.GschedError, "name: 'a\\x00b', expected a name", server.add_model, Plus(), one(1), name="a\0b")
+raises(gsched.GschedError, "name: 'a\\x00b', expected a name", server.add_model, model.captured, name="a\0b")
+raises(gsched.GschedError, "a zero byte in its path", model.captured.profile, "a\0b")
+raises(gsched.GschedError, "batch: 4294967297, expected", model.captured.profile, "a", batch=1 + (1 << 32))
 
 # While a kernel hangs nothing is captured, as that would wait for it.
 number("hanging").value, unused = 1, Plus()
@@ -158,6 +174,11 @@ assert server.submit(model, None, outputs=()).result() is None
 raises(gsched.GschedError, "arrival_ns: expected arrival, in seconds", server.submit, model, one(1),
        arrival_ns=time.monotonic_ns())
 raises(gsched.GschedError, "submit: no argument other", server.submit, model, one(1), other=1)
+for named, text in (({"client": 1 << 32}, "client: 4294967296, expected a number from 0"),
+                    ({"client": "a"}, "client: 'a', "), ({"deadline": 10**400}, "0..., expected a number"),
+                    ({"deadline": "1"}, "deadline: '1', "), ({"arrival": float("nan")}, "arrival: nan, expected seconds"),
+                    ({"arrival": 1e20}, "arrival: 1e+20, "), ({"arrival": 10**400}, "0..., expected seconds")):
+    raises(gsched.GschedError, text, server.submit, model, one(1), **named)
 since = time.monotonic()
 report = server.submit(model, one(1)).report
 assert since <= report["arrival"] <= report["end"] <= time.monotonic() and report["start"] == 0

@@ -79,6 +79,16 @@ raises(gsched.GschedError, "none.csv: cannot be read", gsched.PlanServer, models
 raises(gsched.GschedError, "period 2000, expected 0.001 to 1000, in seconds", plan, period=2000)
 raises(gsched.GschedError, "period_us: expected period, in seconds", plan, period_us=5)
 raises(gsched.GschedError, 'option "lanes", expected one of sms', plan, lanes=8)
+for options, text in (({"planner": "best\0"}, "planner: 'best\\x00', expected a name"), ({"gpu": 1 << 32}, "gpu: 42"),
+                      ({"interference": "a\0b"}, "interference: a zero byte in its path, expected none"),
+                      ({"solo": "\0"}, "solo: a zero byte"), ({"profiles": "\0"}, "profiles: a zero byte"),
+                      ({"headroom": "1"}, "headroom: '1', expected a number")):
+    raises(gsched.GschedError, text, plan, **options)
+raises(gsched.GschedError, "table: a zero byte in its path", gsched.PlanServer, models(), "latency.csv\0")
+for slo, rate, name, text in ((10**400, 1, "m", "m: slo: 1000"), ("1", 1, "m", "m: slo: '1', expected a number"),
+                              (1, 10**400, "m", "m: rate: 1000"), (1, "300", "m", "m: rate: '300', expected a number"),
+                              (1, 1, "m\0x", "name: 'm\\x00x', expected a name without zero bytes")):
+    raises(gsched.GschedError, text, plan, gsched.PlanModel(adds, one(), slo, rate, name))
 like = lambda call, x=None, **o: gsched.PlanModel(call, one() if x is None else x, slo=1, name="m", **o)
 raises(gsched.GschedError, "m: batches (2, 4), expected some that rise from 1", plan,
        like(adds, batches=(2, 4)))

@@ -53,6 +53,16 @@ says 1 'fifo: ' env HANG=1 python3 "$example/serve_models.py" --ways fifo --mix 
   --time-limit 10
 grep -q 'most recent call first' err || { echo 'a hang was not shown'; exit 1; }
 
+# A user's model that raises, of the partitions.
+echo 'int serve_partitions_graphs(void) { return 0; }' >partitions.c
+${CC:-cc} -shared -fPIC -o partitions.so partitions.c
+echo 'def made(batch): return {}["dtype"]' >net.py
+echo 'def forward(batch): return (lambda x: {}[x]), __import__("torch").tensor([1.0])' >>net.py
+for said in "made(2): KeyError: 'dtype', expected (module, example_input)" 'forward(2): '; do
+  says 1 "serve_partitions: net.py: $said" env SERVE_PARTITIONS_LIBRARY="$work/partitions.so" \
+    python3 "$example/serve_partitions.py" --run x --models "net.py:${said%%(*}" --batches 2
+done
+
 timeout 100 python3 "$example/bit_equal.py" --models resnet18,resnet50 --inferences 100 \
   --json equal.json >out || { cat out; exit 1; }
 timeout 100 python3 "$example/segments.py" --models resnet18 --repetitions 20 --json cut.json >out

@@ -13,7 +13,7 @@ cat >measure.c <<'C'
 #include <string.h>
 static int print(const char* what, int argc, char** argv) {
   printf("%s", what);
-  int bad = 0;
+  int bad = argc == 1;
   for (int i = 0; i < argc; ++i) {
     printf(" %s", argv[i]);
     bad |= strcmp(argv[i], "--bad") == 0;
@@ -56,6 +56,20 @@ def writes(batch): # can have one instance only
     return step, torch.tensor([1.0] * batch)
 def none(batch): return None
 PY
+cat >raises.py <<'PY'
+def missing(batch): return {}["dtype"]
+def asserted(batch): assert batch > 8
+def short(batch): return [][batch]
+def divided(batch): return batch / 0, 1
+def lines(batch): raise RuntimeError("first\nsecond")
+def forward(batch):
+    import torch
+    def step(x): raise KeyError("inside")
+    return step, torch.tensor([1.0] * batch)
+PY
+echo 'def no(' >syntax.py
+echo 'import nosuch' >imports.py
+echo 'VALUES = {}["table"]' >loads.py
 echo >beside.py
 cat >run.py <<'PY'
 import sys, types
@@ -92,6 +106,9 @@ gets 2 latency --models net.py:small --bad <<'OUT'
 checks measure latency --bad
 OUT
 [ ! -s err ] # captures nothing after bad options
+gets 2 <<'OUT'
+checks measure
+OUT
 gets 7 pairs --models resnet18 --batches 1 --instances 1 --out made <<'OUT'
 checks measure pairs --out made
 leaves the slow side of 0
@@ -109,5 +126,18 @@ says() { # says TEXT ARGS...: exit status 1, and TEXT on the last line of stderr
 says 'net.py: neither a function tiny nor make, expected one of them' all --models net.py:tiny --out made
 says 'net.py: none(1) is no pair, expected (module, example_input)' all --models net.py:none --out made
 says 'model "resnet99_b1", expected one of' all --models resnet99 --out made
+expected='expected (module, example_input)'
+says "raises.py: missing(8): KeyError: 'dtype', $expected" all --models raises.py:missing_b8 --out made
+says "raises.py: asserted(8): AssertionError, $expected" all --models raises.py:asserted_b8 --out made
+says "raises.py: short(8): IndexError: list index out of range, $expected" all --models raises.py:short_b8 --out made
+says "raises.py: divided(8): ZeroDivisionError: division by zero, $expected" all --models raises.py:divided_b8 --out made
+says "raises.py: lines(8): RuntimeError: first, $expected" all --models raises.py:lines_b8 --out made
+says "raises.py: forward(8): KeyError: 'inside', expected a module that can be captured" \
+  all --models raises.py:forward_b8 --out made
+expected='expected a file of Python that can be loaded'
+says 'syntax.py: SyntaxError: ' all --models syntax.py:no --out made
+says ", $expected" all --models syntax.py:no --out made
+says "imports.py: ModuleNotFoundError: No module named 'nosuch', $expected" all --models imports.py:a --out made
+says "loads.py: KeyError: 'table', $expected" all --models loads.py:a --out made
 NO_GPU=1 says 'torch sees no GPU, expected one' all --models net.py:small --out made
 echo 'measures what it is asked to'

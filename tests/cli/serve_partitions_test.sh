@@ -237,6 +237,12 @@ refuses "back.csv:3: time 5" --rate-trace "$work/back.csv"
 printf 'time_s,model,rate\n5,vgg16,-1\n' > "$work/negative.csv"
 refuses "negative.csv:2: '-1'" --rate-trace "$work/negative.csv"
 refuses "vgg16: SLO of 1 us" --rates vgg16=1 --slo vgg16=0.001
+refuses "lenet: SLO of 50 us, expected at least 66.12, of which lenet has twice its fastest latency" --rates lenet=1 --slo lenet=0.05
+"$bin" --rates lenet=1 --slo lenet=0.05 --planner whole --seconds 1 > /dev/null ||
+  { echo "a GPU without partitions needs no second batch"; failed=1; }
+refuses "SLO of 30 us, expected at least 33.06, of which lenet has its fastest latency, 33.06 us" --rates lenet=1 --slo lenet=0.03 --planner whole
+refuses "googlenet_b1.json: measured on NVIDIA H100 80GB HBM3, not NVIDIA H200 as --table" --rates vgg16=1 --share-sms \
+  --profiles "$data/measured/h100/profiles"
 refuses "--group: 200 SMs, of a GPU of 132" --rates vgg16=1 --group 200
 refuses "--sms: 4 SMs, without measurements of vgg16, expected 8 or more" --rates vgg16=1 --sms 4 --group 4
 refuses "resnet18: no solo metrics, expected rows of it in --solo, or none" --rates resnet18=1
@@ -265,6 +271,7 @@ refuses "--rate-error" --rates vgg16=1 --rate-error fixed:-1
 refuses "--headroom" --rates vgg16=1 --headroom 0
 refuses "--period" --rates vgg16=1 --period 0
 refuses "--seconds" --rates vgg16=1 --seconds -1
+refuses "--seconds: 1e+09 requests in all, expected at most 1e+08: lower rates or a shorter time" --rates lenet=1e9 --seconds 1
 refuses "--start: unknown value 'soon', expected due or at_once" --rates vgg16=1 --start soon
 refuses "nowhere" --rates vgg16=1 --interference nowhere
 refuses "nowhere" --app nowhere=1
