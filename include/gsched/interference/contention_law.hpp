@@ -153,7 +153,8 @@ struct contention_law {
     double on_dram = own.on_dram;
     double misses = 0;
     double dram_rate = dram_others; // as misses take longer, less a second than dram_others
-    if (own.takes.working_set > 0 && s.working_sets > 0 && s.sets_known) {
+    const double without_misses = own.dram_part * (dram_use + dram_others);
+    if (own.takes.working_set > 0 && s.working_sets > 0) {
       const double part = lost(own.takes.working_set + s.working_sets);
       misses = part * own.takes.kept * miss;
       dram_use +=
@@ -177,7 +178,8 @@ struct contention_law {
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
     double on_bus = own.dram_part * (dram_use + dram_others);
-    if (misses > 0 && dram_rate < dram) on_bus = std::min(on_bus, dram_use / (dram - dram_rate));
+    if (misses > 0 && dram_rate < dram)
+      on_bus = std::max(without_misses, std::min(on_bus, dram_use / (dram - dram_rate)));
     sum += std::max(0.0, to_8th(on_bus) - own.dram_alone) * on_dram;
     return sum;
   }

@@ -77,9 +77,8 @@ struct surroundings {
   double dram_squares = 0; ///< the same of DRAM
   double l2_apart = 0;     ///< the part of l2_squares of neighbours on other SMs
   double dram_apart = 0;   ///< the same of dram_squares
-  double working_sets = 0; ///< bytes, of all neighbours
+  double working_sets = 0; ///< bytes, of all neighbours of which they are known
   double hits = 0;         ///< L2 throughput that would go to DRAM if the working sets did not fit
-  bool sets_known = true;  ///< each neighbour's working set is known
   bool low_clock = false;  ///< a neighbour lowers the SM clock, see demand
 
   /// Whether the kernels on its SMs are endless ones.
@@ -125,7 +124,6 @@ struct surroundings {
     low_clock |= d.low_clock && far > 0;
     if (d.of(resource::l2) * far > 0) {
       working_sets += d.working_set;
-      sets_known &= d.working_set > 0;
       hits += d.kept * d.of(resource::l2) * far;
     }
   }

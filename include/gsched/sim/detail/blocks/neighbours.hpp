@@ -219,7 +219,6 @@ private:
       if (j != which) sets.add(sides_[running[j]].own.takes, 0, 1, 0, false);
     s.working_sets = sets.working_sets;
     s.hits = sets.hits;
-    s.sets_known = sets.sets_known;
   }
 
   /// Updates the number of blocks of the grid. Not inlined: together with prepare(), g++ keeps each
