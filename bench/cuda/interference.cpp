@@ -44,12 +44,15 @@ int main(int argc, char** argv) {
   const auto add = [&](const char* name, auto& value, auto least, auto most, const char* about) {
     app.add_option(name, value, about)->check(CLI::Range(least, most))->capture_default_str();
   };
-  app.add_option("--victim", victim, "NAME[:LEVEL[:BLOCKS[:THREADS]]], the probe that is measured");
-  app.add_option("--probe", probe, "NAME[:LEVEL[:BLOCKS[:THREADS]]], the one that disturbs it");
+  app.add_option("--victim", victim,
+                 std::string(gsched::cuda::probe_form) + ", the probe that is measured");
+  app.add_option("--probe", probe,
+                 std::string(gsched::cuda::probe_form) + ", the one that disturbs it");
   add("--level", level, 0u, 1u << 20, "of the probe; 0: the kind's usual one");
   add("--split", split, 0u, 100000u,
       "SMs of the victim, the rest for the probe; 0: both share all");
-  add("--registers", registers, 0u, 255u, "of a thread of the probe sleep");
+  add("--registers", registers, 0u, 255u,
+      "of a thread of the probe sleep: 32, 64, 96, 128, 192 or 255");
   add("--shared", shared, 0u, 1u << 20, "bytes of shared memory of a block of the probe");
   app.add_option("--suite", o.suites, "suites to run, or all")->delimiter(',');
   add("--victim-us", o.victim_us, 10., 1e5, "length of the victim");
@@ -73,6 +76,12 @@ int main(int argc, char** argv) {
       fmt::print(stderr, "gsched.gpu.interference: expected --victim and --probe, or --suite\n");
       return 2;
     }
+    if (victim.empty() && (level | split | registers | shared) != 0) {
+      fmt::print(stderr,
+                 "gsched.gpu.interference: --level, --split, --registers or --shared without a "
+                 "probe, expected --victim and --probe\n");
+      return 2;
+    }
     for (const std::string& name : o.suites) // whether there is one, of any GPU
       static_cast<void>(interference::suite(name, 1, 1));
     if (!victim.empty()) {
@@ -81,8 +90,8 @@ int main(int argc, char** argv) {
                                  gsched::cuda::parse_probe(probe),
                                  {gsched::sm_count{split}, {}}};
       if (level != 0) e.probe.level = level;
-      e.probe.registers = registers;
-      e.probe.shared_bytes = shared;
+      if (registers != 0) e.probe.registers = registers;
+      if (shared != 0) e.probe.shared_bytes = shared;
       gsched::cuda::check_probe(e.probe);
       o.experiments.push_back(e);
     }

@@ -40,6 +40,13 @@ for r in pairs:
     shared = int(r["sms_a"]) == int(r["sms_b"]) == machine["sms"]
     assert shared or int(r["sms_a"]) + int(r["sms_b"]) <= machine["sms"], r
 PY
+keeps() { # keeps TEXT ARGS...: what is refused leaves the folder as it was
+  refuses "$@" --models sort --out made --anew --busy
+  expect "a folder that is kept" diff -r made before
+}
+keeps "--sms: 100000 SMs" latency --sms 100000
+keeps '--beside: no graph "fft"' pairs --beside fft
+keeps "lenet_b1.json" latency --adaptor "$data/profiles/lenet_b1.json:net"
 # Two probes that are chosen, and one whose memory no GPU has: its rows are left out.
 serves probes --models saxpy,sort --probes fp32:2,copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json probes.json
@@ -85,7 +92,15 @@ for name in solo:
             assert o["counters"]["ipc"] > 0 and o["counters"]["us"] > 0, o
 assert float(solo["probe_fp32_2"]["sm_pct"]) > 10, solo
 PY
+  mkdir -p full/profiles
+  ln -s /dev/full full/profiles/saxpy_b1.json
+  run all --models saxpy --probes fp32:2 --groups 0 --out full --minutes 0.5 --busy --quiet
+  [ "$rc" -eq 1 ] && one_line "saxpy_b1.json: " || fail "a full disk: got $rc"
 fi
+mkdir lost
+ln -s none/kernels.csv lost/kernels.csv
+run kernels --models saxpy --probes copy:64:4 --out lost --minutes 1 --busy --quiet
+[ "$rc" -eq 1 ] && one_line "kernels.csv: writing failed" || fail "rows without a place: got $rc"
 sed 's/"gpu": "[^"]*"/"gpu": "another"/' before/machine.json >made/machine.json
 run latency --models sort --out made
 [ "$rc" -eq 2 ] && one_line "measured with another" || fail "tables of another GPU: got $rc"

@@ -45,6 +45,16 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "--sms" pairs --sms 8 --models sort --out made
   ends 2 "--groups" latency --groups 8 --models sort --out made
   ends 2 "--sms" latency --sms 8,x --models sort --out made
+  for what in latency kernels all; do ends 0 "Usage: measure $what [OPTIONS]" "$what" --help; done
+  ends 0 "KINDs: sleep, copy, read, write, shared, fp32" kernels --help
+  ends 0 "KINDs: sleep, copy, read, write, atomics, chase, l1, shared," probes --help
+  for probe in tensor copy,tensor; do
+    ends 2 "--probes: kernels has no usual probe of tensor, expected sleep, copy, read, write, shared, fp32, or KIND:LEVEL" \
+      kernels --probes $probe --models sort --out made
+  done
+  ends 1 "CUDA" kernels --probes tensor:4 --models sort --out made
+  ends 1 "CUDA" probes --probes sleep:registers=128:shared=1024 --models sort --out made
+  ends 2 "--probes: probe fp32: 128 registers, expected " probes --probes fp32:registers=128 --models sort --out made
   for what in probes kernels counters all; do
     ends 0 "KIND[:LEVEL[:BLOCKS[:THREADS]]]" "$what" --help
     ends 2 '--probes: probe "fft", expected one of sleep, copy, ' "$what" --probes sleep,fft --models sort --out made

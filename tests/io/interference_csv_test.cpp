@@ -115,6 +115,16 @@ TEST_CASE("groups of graphs are read, and refused in one line") {
   CHECK(refused("g,a,1,64,10,12\ng,a,1,132,10,12\n").find("group g has 196 SMs") !=
         std::string::npos);
   CHECK(refused("g,a,1,64,10,-1\n").find("'-1', expected") != std::string::npos);
+  // Named by its graphs: a row of each, as a write that was interrupted leaves fewer.
+  const std::string name = "a_b1@64+b_b8@32+a_b1@36";
+  const std::string a = name + ",a,1,64,10,12\n", b = name + ",b,8,32,20,30\n";
+  CHECK(groups(a + b + name + ",a,1,36,10,11\n").front().name == name);
+  CHECK(refused(a + b) == "t.csv:3: group " + name +
+                              " has rows of a_b1@64+b_b8@32, expected one of each of its graphs");
+  CHECK(refused(a + b + "h,a,1,132,1,2\nh,a,1,132,1,2\n").find(" has rows of a_b1@64+b_b8@32,") !=
+        std::string::npos);
+  CHECK(refused(a + name + ",a,1,36,10,11\n").find(" has rows of a_b1@64+a_b1@36,") !=
+        std::string::npos);
 }
 
 TEST_CASE("override_with replaces the rows that both tables have") {
@@ -162,6 +172,20 @@ TEST_CASE("bad pairs are refused in one line") {
   CHECK(corun_refusal("a,1,64,b,8,68,0,20,12,3\n").find("t.csv:2: '0', expected") == 0);
   CHECK(corun_refusal("a,1,64,,8,68,1,20,12,3\n").find("expected a name") != std::string::npos);
   CHECK(corun_refusal("a,1,64,b,8.5,68,1,20,12,3\n").find("'8.5'") != std::string::npos);
+}
+
+TEST_CASE("a pair is there once for each batch and number of SMs") {
+  const std::string row = "a,1,64,b,8,68,10,20,12,30\n";
+  CHECK(corun(row + "a,1,68,b,8,64,10,20,12,30\n" + "a,8,64,b,8,68,10,20,12,30\n").size() == 3);
+  CHECK(corun_refusal(row + "a,1,132,b,8,132,10,20,12,30\n" + "a,1,64,b,8,68,11,21,13,31\n") ==
+        "t.csv:4: a beside b is there twice, expected each pair of batches and SMs once");
+}
+
+TEST_CASE("a byte order mark before the header is skipped") {
+  csv_table t = csv("\xEF\xBB\xBFmodel,batch\nlenet,8\n", {"model", "batch"});
+  REQUIRE(t.next());
+  CHECK(t.text(0) == "lenet");
+  CHECK(t.count(1) == 8);
 }
 
 } // namespace gsched::testing

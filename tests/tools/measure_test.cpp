@@ -7,6 +7,8 @@
 #include "measure/splits.hpp"
 #include "measure/time_shares.hpp"
 
+#include "common/run/step_watchdog.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
 #include <gsched/io/machine_json.hpp>
@@ -15,16 +17,21 @@
 
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -105,6 +112,53 @@ TEST_CASE("measure: a file that lacks a newer column goes on without it") {
   std::ofstream(file) << "model,seen\na,64\n";
   CHECK(refusal(open) ==
         file.string() + ":1: other columns, expected model,us,seen; --anew starts over");
+}
+
+TEST_CASE("measure: rows of one key that were written in part are removed, and measured again") {
+  const scratch here;
+  const fs::path file = here.at / "rows.csv";
+  const auto open = [&] { return measure::row_file(file, {"probe", "operation", "us"}, 1); };
+  const std::string header = "probe,operation,us\n";
+  const std::string a = "a,0,1.0\na,1,1.1\na,2,1.2\n";
+  const std::string c = "c,0,3.0\nc,1,3.1\n";
+  std::ofstream(file) << header << a << "b,0,2.0\nb,1,2.1\n"
+                      << c; // the process ended at the end of b,1
+  {
+    measure::row_file rows = open();
+    CHECK(rows.has_all({"a"}, 3));
+    CHECK_FALSE(rows.has_all({"d"}, 3));
+    CHECK(text_of(file) == header + a + "b,0,2.0\nb,1,2.1\n" + c);
+    CHECK_FALSE(rows.has_all({"b"}, 3));
+    CHECK_FALSE(rows.has({"b"}));
+    CHECK(text_of(file) == header + a + c);
+    rows.add({{"b", "0", "2.0"}, {"b", "1", "2.1"}, {"b", "2", "2.2"}});
+    CHECK(rows.has_all({"b"}, 3));
+  }
+  CHECK(text_of(file) == header + a + c + "b,0,2.0\nb,1,2.1\nb,2,2.2\n");
+  CHECK(open().has_all({"b"}, 3));
+  for (const auto& entry : fs::directory_iterator(here.at)) CHECK(entry.path() == file);
+}
+
+TEST_CASE("measure: a step that goes on is no hang") {
+  using std::chrono::milliseconds;
+  const auto status_of = [](bool goes_on) {
+    const ::pid_t child = ::fork();
+    if (child == 0) {
+      static_cast<void>(std::freopen("/dev/null", "w", stderr));
+      common::step_watchdog dog("measure");
+      dog.step("a graph", std::chrono::seconds{1});
+      for (int i = 0; i < 3; ++i) {
+        std::this_thread::sleep_for(milliseconds{500});
+        if (goes_on) dog.restart();
+      }
+      std::_Exit(0);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  CHECK(status_of(true) == 0);
+  CHECK(status_of(false) == 3);
 }
 
 TEST_CASE("measure: parts share the time, and what one leaves") {
@@ -256,6 +310,12 @@ TEST_CASE("measure: a folder is of one machine") {
   other.gpu = "NVIDIA H100";
   CHECK(open(other) == file + ": measured with NVIDIA H200, not NVIDIA H100, expected the same; "
                               "--anew removes what is there");
+  const auto checked = [&](const gsched::machine& machine) {
+    return refusal([&] { measure::check_folder(out, machine); });
+  };
+  CHECK(checked(m) == "accepted");
+  CHECK(checked(other) == open(other));
+  CHECK(gsched::load_machine(out / "machine.json").driver == "580.1");
   CHECK(fs::exists(out / "corun_pairs.csv"));
   anew = true;
   CHECK(open(other) == "accepted");

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -72,6 +73,10 @@ std::vector<power_load> power_loads() {
 
 power_result measure_power(const power_load& load, int gpu, double victim_us, double seconds) {
   const std::size_t groups = cuda::group_sizes(gpu).size();
+  if (groups < 3)
+    throw gsched::error(gsched::errc::too_small,
+                        "the GPU's groups of SMs: " + std::to_string(groups) +
+                            ", expected three or more, of which the victim has two");
   std::vector<std::uint32_t> all(groups);
   std::iota(all.begin(), all.end(), 0u);
   const std::vector<std::uint32_t> mine(all.begin(), all.begin() + 2);

@@ -188,7 +188,7 @@ bool run(const run_options& o) {
       ++left_out;
       continue;
     }
-    watch.step(e.victim.name() + " beside " + e.probe.name(), 40);
+    watch.step(e.victim.name() + " beside " + e.probe.name(), hangs_after(o));
     try {
       files.write(e.victim);
       files.write(e.probe);

@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -25,9 +27,11 @@ namespace gsched {
 /// device. Either both graphs of a pair have all SMs, or their SMs are disjoint.
 ///
 /// Errors   those of csv_table; a time outside 0.001 us to an hour; SM counts that fit neither
-///          case.
+///          case; a pair that is there twice.
 [[nodiscard]] inline std::vector<corun_pair> read_corun_pairs(csv_table table, sm_count device) {
   std::vector<corun_pair> pairs;
+  using graph = std::tuple<std::string, std::uint32_t, sm_count>;
+  std::set<std::pair<graph, graph>> seen;
   while (table.next()) {
     corun_pair p;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -43,6 +47,10 @@ namespace gsched {
       table.refuse(std::to_string(p.side[0].sms.count()) + " and " +
                        std::to_string(p.side[1].sms.count()) + " SMs",
                    "all " + std::to_string(device.count()) + " for both, or parts of them");
+    const auto key = [](const corun_side& s) { return graph(s.model, s.batch, s.sms); };
+    if (!seen.emplace(key(p.side[0]), key(p.side[1])).second)
+      table.refuse(p.side[0].model + " beside " + p.side[1].model + " is there twice",
+                   "each pair of batches and SMs once");
     pairs.push_back(std::move(p));
   }
   return pairs;
@@ -63,10 +71,10 @@ namespace gsched {
 }
 
 /// Reads groups of two or more graphs. Either all graphs of a group have all SMs, or their SMs are
-/// disjoint.
+/// disjoint. A group may be named by its graphs: "a_b1@64+b_b8@32".
 ///
-/// Errors   those of csv_table; a time outside 0.001 us to an hour; a group of one graph; SM counts
-///          that fit neither case.
+/// Errors   those of csv_table; a time outside 0.001 us to an hour; a group of one graph; a group
+///          whose name has other graphs than its rows; SM counts that fit neither case.
 [[nodiscard]] inline std::vector<corun_group> read_corun_groups(csv_table table, sm_count device) {
   std::vector<corun_group> groups;
   const auto check = [&] {
@@ -75,10 +83,18 @@ namespace gsched {
     if (g.sides.size() < 2) table.refuse("group " + g.name + " has one graph", "two or more");
     std::uint64_t sum = 0;
     bool all = true;
+    std::string of_rows;
+    bool is_of_rows = false;
     for (const corun_side& s : g.sides) {
       sum += s.sms.count();
       all = all && s.sms == device;
+      of_rows += s.model + "_b" + std::to_string(s.batch) + "@" + std::to_string(s.sms.count());
+      is_of_rows = is_of_rows || g.name.starts_with(of_rows + "+");
+      of_rows += "+";
     }
+    of_rows.pop_back();
+    if (is_of_rows && g.name != of_rows)
+      table.refuse("group " + g.name + " has rows of " + of_rows, "one of each of its graphs");
     if (!all && sum > device.count())
       table.refuse("group " + g.name + " has " + std::to_string(sum) + " SMs",
                    "all " + std::to_string(device.count()) + " for each graph, or parts of them");

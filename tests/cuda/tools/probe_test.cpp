@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/needs_gpu.hpp"
+#include "interference/suites.hpp"
 #include "measure/gpu_works.hpp"
 #include "measure/probe_list.hpp"
 
@@ -64,11 +65,14 @@ TEST_CASE("a probe covers a graph that is longer than its limit") {
   cuda::beside_options o;
   o.turns = 1;
   o.limit_s = 0.02;
+  int steps = 0;
+  o.progressed = [&] { ++steps; };
   const cuda::beside_result r = cuda::measure_beside(graph, {}, {}, o);
   static_cast<void>(cudaGraphDestroy(graph));
   CHECK(!r.held_up);
   CHECK(r.last.stopped);
   CHECK(r.probe_rate_alone > 0);
+  CHECK(steps >= 4); // two that warm up, and two or more that count, alone and beside
 }
 
 std::string name_of(const std::string& text) {
@@ -92,11 +96,53 @@ TEST_CASE("probes of options") {
   CHECK(name_of("sleep:1:2:100") ==
         "probe sleep: 100 threads, expected a multiple of 32 up to 1024");
   for (const char* text : {"fp32:x", "fp32:-1", "fp32:1:2x", "fp32:+1", "fp32:99999999999"})
-    CHECK(name_of(text) == "probe \"" + std::string(text) +
-                               "\", expected KIND[:LEVEL[:BLOCKS[:THREADS]]], in whole numbers");
-  CHECK(name_of("fp32:1:2:32:4") ==
-        "probe \"fp32:1:2:32:4\", expected KIND[:LEVEL[:BLOCKS[:THREADS]]]");
+    CHECK(name_of(text) == "probe \"" + std::string(text) + "\", expected " + cuda::probe_form +
+                               ", in whole numbers");
+  CHECK(name_of("sleep:registers=128") == "probe_sleep_1_registers128");
+  CHECK(name_of("sleep:1:66:256:registers=255:shared=1024") ==
+        "probe_sleep_1_blocks66_threads256_registers255_shared1024");
+  CHECK(name_of("fp32::33:shared=65536") == "probe_fp32_4_blocks33_shared65536");
+  for (const char* text : {"sleep:registers=", "sleep:registers=x", "sleep:shared=1k"})
+    CHECK(name_of(text) == "probe \"" + std::string(text) + "\", expected " + cuda::probe_form +
+                               ", in whole numbers");
+  for (const char* text : {"fp32:1:2:32:4", "fp32:1:2:32:", "sleep:registers=32:1",
+                           "sleep:registers=32:", "sleep:registers=32:registers=64"})
+    CHECK(name_of(text) == "probe \"" + std::string(text) + "\", expected " + cuda::probe_form);
   CHECK(name_of("fp32:1:1000001") == "probe \"fp32:1:1000001\", expected at most 1000000 blocks");
+}
+
+TEST_CASE("a probe has only what its kind has") {
+  CHECK(name_of("fp32:registers=128") == "probe fp32: 128 registers, expected those as compiled; "
+                                         "sleep alone has others");
+  for (const char* count : {"16", "200", "256"})
+    CHECK(name_of("sleep:registers=" + std::string(count)) ==
+          "probe sleep: " + std::string(count) +
+              " registers, expected 32, 64, 96, 128, 192 or 255");
+  for (const char* text :
+       {"upload:16:34", "upload:16::64", "download:shared=1024", "upload:registers=32"})
+    CHECK(
+        name_of(text).ends_with(": with blocks, threads, registers or shared memory, expected none "
+                                "of them, as it is no kernel"));
+
+  GSCHED_NEEDS_GPU();
+  for (const std::uint32_t registers : {32u, 64u, 96u, 128u, 192u, 255u}) {
+    const cuda::probe p({.kind = cuda::probe_kind::sleep, .registers = registers}, sm_count{1});
+    CAPTURE(registers);
+    CHECK(p.launch().registers_per_thread + 1 >= registers);
+    CHECK(p.launch().registers_per_thread <= registers);
+  }
+  const cuda::probe usual({.kind = cuda::probe_kind::sleep}, sm_count{1});
+  CHECK(usual.launch().registers_per_thread < 32);
+}
+
+TEST_CASE("an experiment of many turns is no hang") {
+  ::interference::run_options o;
+  const double few = ::interference::hangs_after(o);
+  CHECK(few > 40);
+  CHECK(few < 60);
+  o.turns = 1000;
+  o.turn_ms = 1e4;
+  CHECK(::interference::hangs_after(o) > 2.25 * 1000 * 10); // alone, beside, and the probe alone
 }
 
 TEST_CASE("a probe's blocks are on as many SMs as there are") {

@@ -57,10 +57,14 @@ bool command_line::parse(int argc, const char* const* argv) {
   try {
     app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    const auto subcommands = app_->get_subcommands();
-    std::cout << (subcommands.empty() ? app_.get() : subcommands.front())->help();
+    std::cout << app_->help(); // of the subcommand, if the line names one
     return false;
   } catch (const CLI::ParseError& e) {
+    const std::vector<std::string> unknown = app_->remaining();
+    if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !unknown.empty() &&
+        !unknown.front().starts_with('-'))
+      refuse("command line", "unknown command " + in_quotes(unknown.front()),
+             "what " + app_->get_name() + " --help lists", gsched::errc::unknown_name);
     const std::string line = in_quotes(e.what());
     refuse("command line", line.substr(1, line.size() - 2),
            "what " + app_->get_name() + " --help lists");

@@ -32,7 +32,13 @@ public:
   void step(std::string what, std::chrono::seconds most) {
     const std::lock_guard hold(mutex_);
     what_ = std::move(what);
+    most_ = most;
     until_ = std::chrono::steady_clock::now() + most;
+  }
+  /// The step goes on: its time begins again.
+  void restart() {
+    const std::lock_guard hold(mutex_);
+    until_ = std::chrono::steady_clock::now() + most_;
   }
 
 private:
@@ -51,6 +57,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string what_;
+  std::chrono::seconds most_ = std::chrono::hours{24};
   std::chrono::steady_clock::time_point until_ = std::chrono::steady_clock::time_point::max();
   bool ended_ = false;
   std::thread thread_; ///< last member: uses the others

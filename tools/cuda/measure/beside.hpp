@@ -8,9 +8,11 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
+#include <gsched/job/operation.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -18,8 +20,17 @@
 
 namespace measure {
 
-/// Each graph beside each probe, unless `file` has its rows, until the time is over. `rows_of` measures
-/// the kernels of a graph beside a probe. What fails is left out, and noted.
+[[nodiscard]] inline std::size_t kernels_of(const measured_graph& graph) {
+  const auto& all = graph.instances.front()->host().operations();
+  return static_cast<std::size_t>(
+      std::count_if(all.begin(), all.end(), [](const gsched::operation& o) {
+        return o.kind == gsched::operation_kind::kernel;
+      }));
+}
+
+/// Each graph beside each probe, unless `file` has its rows, one a kernel, until the time is over.
+/// `rows_of` measures the kernels of a graph beside a probe. What fails is left out, and noted, unless
+/// the rows cannot be written.
 template <class RowsOf>
 void measure_beside(session& s, part_report& report, row_file& file,
                     const std::vector<gsched::cuda::probe_options>& probes, double until,
@@ -27,7 +38,7 @@ void measure_beside(session& s, part_report& report, row_file& file,
   std::vector<std::pair<const measured_graph*, gsched::cuda::probe_options>> missing;
   for (const measured_graph& graph : s.graphs)
     for (const gsched::cuda::probe_options& p : probes)
-      if (file.has({p.name(), graph.model, std::to_string(graph.batch)}))
+      if (file.has_all({p.name(), graph.model, std::to_string(graph.batch)}, kernels_of(graph)))
         ++report.kept;
       else
         missing.emplace_back(&graph, p);
@@ -38,7 +49,7 @@ void measure_beside(session& s, part_report& report, row_file& file,
       file.add(rows_of(*graph, probe));
       ++report.measured;
     } catch (const gsched::error& e) {
-      if (!gpu_works()) throw;
+      if (e.code() == gsched::errc::io || !gpu_works()) throw;
       report.notes.push_back(graph->name() + " beside " + probe.name() + " left out: " + e.what());
     }
   }

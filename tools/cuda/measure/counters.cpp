@@ -17,6 +17,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -66,6 +67,12 @@ counted_graph counted(const cuda::probe_options& p, sm_count sms) {
   return c;
 }
 
+/// How long counting may take without a hang: a graph runs some 50 times for it, kernel by kernel.
+std::chrono::seconds counting_limit(double solo_us) {
+  constexpr double runs = 200;
+  return std::chrono::seconds{120 + static_cast<long>(runs * 1e-6 * solo_us)};
+}
+
 } // namespace
 
 part_report measure_counters(session& s, double until) {
@@ -103,8 +110,9 @@ part_report measure_counters(session& s, double until) {
       report.notes.push_back(p.name() + " left out: " + e.what());
     }
   {
-    cuda::replayer replays;
+    cuda::replayer replays({.progressed = s.progressed()});
     for (counted_graph& c : missing) {
+      s.dog.step(report.name + ", " + c.name() + " alone", std::chrono::seconds{120});
       std::vector<double> times;
       const cuda::placed_graph placed(*c.program, nullptr);
       for (int round = 0; round < 3; ++round) replays.alone(placed, times);
@@ -115,7 +123,7 @@ part_report measure_counters(session& s, double until) {
   {                              // its end completes the report
     steps all(s, report, missing.size(), until);
     for (const counted_graph& c : missing) {
-      if (!all.begin(c.name())) break;
+      if (!all.begin(c.name(), counting_limit(c.solo_us))) break;
       try {
         const whole_graph graph(*c.program);
         profile p = cuda::profile_graph(graph.get(), c.facts);
@@ -126,7 +134,8 @@ part_report measure_counters(session& s, double until) {
         if (!file.has({row[0], row[1]})) file.add({std::move(row)});
         ++report.measured;
       } catch (const error& e) {
-        if (e.code() == errc::no_device || e.code() == errc::io) { // not permitted: so for all
+        if (e.code() == errc::io) throw common::run_error(errc::io, e.what()); // no place
+        if (e.code() == errc::no_device) { // not permitted: so for all
           if (s.how.parts.size() == 1) throw;
           report.notes.emplace_back(e.what());
           break;

@@ -26,8 +26,29 @@ constexpr std::array tables{"latency_batch_partition.csv",
                             "held_up.csv",
                             "kernels.csv",
                             "solo_metrics.csv"};
+constexpr const char* machine_name = "machine.json";
 
 } // namespace
+
+void check_folder(const std::filesystem::path& out, const machine& here) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path file = out / machine_name;
+  if (fs::exists(file, ignored)) {
+    const machine there = load_machine(file);
+    std::string difference = gpu_difference(there, here);
+    if (difference.empty()) difference = version_difference(there, here);
+    if (!difference.empty())
+      throw error(errc::bad_option, file.string() + ": measured with " + difference +
+                                        ", expected the same; --anew removes what is there");
+    return;
+  }
+  for (const char* const table : tables)
+    if (fs::exists(out / table, ignored))
+      throw error(errc::bad_option, (out / table).string() +
+                                        ": there without machine.json, expected a folder of "
+                                        "this program; --anew removes it");
+}
 
 void open_folder(const std::filesystem::path& out, bool anew, machine here) {
   namespace fs = std::filesystem;
@@ -36,7 +57,7 @@ void open_folder(const std::filesystem::path& out, bool anew, machine here) {
   if (failed)
     throw common::run_error(errc::io, out.string() + ": cannot be made (" + failed.message() +
                                           "), expected a folder");
-  const fs::path file = out / "machine.json";
+  const fs::path file = out / machine_name;
   if (anew) {
     std::error_code ignored;
     for (const char* const table : tables) fs::remove(out / table, ignored);
@@ -44,21 +65,11 @@ void open_folder(const std::filesystem::path& out, bool anew, machine here) {
     for (const auto& entry : fs::directory_iterator(out / "profiles", ignored))
       if (entry.path().extension() == ".json") fs::remove(entry.path(), ignored);
   }
+  check_folder(out, here);
   if (fs::exists(file, failed)) {
     const machine there = load_machine(file);
-    std::string difference = gpu_difference(there, here);
-    if (difference.empty()) difference = version_difference(there, here);
-    if (!difference.empty())
-      throw error(errc::bad_option, file.string() + ": measured with " + difference +
-                                        ", expected the same; --anew removes what is there");
     here.libraries.insert(there.libraries.begin(), there.libraries.end());
     here.date = there.date;
-  } else {
-    for (const char* const table : tables)
-      if (fs::exists(out / table, failed))
-        throw error(errc::bad_option, (out / table).string() +
-                                          ": there without machine.json, expected a folder of "
-                                          "this program; --anew removes it");
   }
   common::save(file, [&](std::ostream& to) { write_machine(to, here); });
 }

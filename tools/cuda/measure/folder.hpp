@@ -7,9 +7,13 @@
 
 namespace measure {
 
-/// Makes the folder, and removes what earlier runs wrote into it if `anew`.
-/// Otherwise refuses a folder with measurements of another machine. Writes machine.json.
-/// Errors   bad_option, one line with what differs; run_error (io).
+/// Refuses a folder with measurements of another machine. Changes nothing.
+/// Errors   bad_option, one line with what differs.
+void check_folder(const std::filesystem::path& out, const gsched::machine& here);
+
+/// Makes the folder, and removes what earlier runs wrote into it if `anew`; otherwise as
+/// check_folder. Writes machine.json.
+/// Errors   as check_folder; run_error (io).
 void open_folder(const std::filesystem::path& out, bool anew, gsched::machine here);
 
 } // namespace measure

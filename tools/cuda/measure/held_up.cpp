@@ -56,6 +56,7 @@ const char* lacking(const occupancy_by_resource& o) {
 } // namespace
 
 part_report measure_held_up(session& s, double until) {
+  constexpr double limit_us = 3000;
   part_report report;
   report.name = "held up";
   row_file file(
@@ -69,7 +70,8 @@ part_report measure_held_up(session& s, double until) {
     const launch_shape resident = cuda::probe(probe, s.gpu.sms).launch();
     const whole_graph whole(program);
     std::vector<row_file::row> rows;
-    for (const cuda::beside_operation& b : cuda::each_beside(whole.get(), probe, s.gpu.ordinal)) {
+    for (const cuda::beside_operation& b :
+         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, 1, s.progressed())) {
       const launch_shape& launch = program.host().operations()[b.operation].launch;
       const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
       ++kernels;

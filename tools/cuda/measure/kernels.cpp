@@ -9,35 +9,12 @@
 #include <gsched/cuda_tools/probe.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 namespace measure {
 
 using namespace gsched;
-
-namespace {
-
-/// Blocks that only take room, on all SMs and on half of them; copies by more and more SMs; and what
-/// keeps issue slots, L2 and shared memory busy.
-std::vector<cuda::probe_options> beside_kernels(std::uint32_t sms) {
-  using kind = cuda::probe_kind;
-  return {{.kind = kind::sleep},
-          {.kind = kind::sleep, .blocks = sms / 2},
-          {.kind = kind::sleep, .threads = 1024},
-          {.kind = kind::sleep, .blocks = sms / 2, .threads = 1024},
-          {.kind = kind::copy, .blocks = sms / 8},
-          {.kind = kind::copy, .blocks = sms / 4},
-          {.kind = kind::copy, .blocks = sms / 2},
-          {.kind = kind::copy},
-          {.kind = kind::read},
-          {.kind = kind::write},
-          {.kind = kind::shared, .level = 8},
-          {.kind = kind::fp32, .level = 4}};
-}
-
-} // namespace
 
 part_report measure_kernels(session& s, double until) {
   constexpr double limit_us = 3000;
@@ -53,15 +30,14 @@ part_report measure_kernels(session& s, double until) {
     const whole_graph whole(*graph.instances.front());
     std::vector<row_file::row> rows;
     for (const cuda::beside_operation& b :
-         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes))
+         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes, s.progressed()))
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
                       std::to_string(b.operation), std::to_string(of_probe.blocks()),
                       std::to_string(of_probe.threads_per_block()), us_text(b.alone_us),
                       us_text(b.us), b.held_up ? "1" : "0"});
     return rows;
   };
-  measure_beside(s, report, file, chosen(beside_kernels(s.gpu.sms.count()), s.how.probes), until,
-                 rows_of);
+  measure_beside(s, report, file, chosen(kernel_probes(s.gpu.sms), s.how.probes), until, rows_of);
   return report;
 }
 

@@ -66,6 +66,24 @@ struct raw_options {
   bool anew = false, busy = false;
 };
 
+constexpr gsched::sm_count some_sms{132}; // lists of probes have the same kinds on all GPUs
+
+/// "sleep, copy, read", each once, with the break after each eighth.
+std::string kinds_of(const std::vector<gsched::cuda::probe_options>& probes,
+                     const std::string& line_break = "") {
+  std::string all;
+  std::size_t count = 0;
+  for (const gsched::cuda::probe_description& d : gsched::cuda::probe_kinds()) {
+    if (std::none_of(probes.begin(), probes.end(),
+                     [&](const gsched::cuda::probe_options& p) { return p.kind == d.kind; }))
+      continue;
+    if (count > 0) all += count % 8 == 0 && !line_break.empty() ? "," + line_break : ", ";
+    all += d.name;
+    ++count;
+  }
+  return all;
+}
+
 void declare(common::command_line& line, raw_options& raw, const std::vector<part>& parts) {
   const auto has = [&](part p) { return std::find(parts.begin(), parts.end(), p) != parts.end(); };
   line.group("Graphs");
@@ -89,9 +107,14 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
   if (has(part::probes) || has(part::kernels) || has(part::counters))
-    line.option("--probes", raw.probes, "KIND[:LEVEL[:BLOCKS[:THREADS]]],...",
-                "These probes alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
-                "probes that are of it; default: all");
+    line.option(
+        "--probes", raw.probes, (std::string(gsched::cuda::probe_form) + ",...").c_str(),
+        ("These probes alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
+         "probes that are of it; default: all.\nKINDs: " +
+         kinds_of(has(part::probes) || has(part::counters) ? probe_list(some_sms)
+                                                           : kernel_probes(some_sms),
+                  "\n"))
+            .c_str());
   if (has(part::probes))
     line.option("--split", raw.split, "SMS",
                 "probes: shared, all SMs for both; own, half of them for\neach; or both, in turn");
@@ -130,12 +153,18 @@ adaptor_choice to_adaptor(const std::string& text) {
   return a;
 }
 
-/// "copy" stands for each usual probe of the kind, "copy:4096:34" and "copy:" for one.
-void add_probe(probe_choice& to, const std::string& text) {
+/// "copy" stands for each of the usual probes that are of the kind, "copy:4096:34" and "copy:" for one.
+void add_probe(probe_choice& to, const std::string& text,
+               const std::vector<gsched::cuda::probe_options>& usual) {
   try {
     gsched::cuda::probe_options p = gsched::cuda::parse_probe(text);
     const std::size_t colon = text.find(':');
     if (colon == std::string::npos) {
+      if (std::none_of(usual.begin(), usual.end(),
+                       [&](const gsched::cuda::probe_options& u) { return u.kind == p.kind; }))
+        throw gsched::error(gsched::errc::bad_option, "kernels has no usual probe of " + text +
+                                                          ", expected " + kinds_of(usual) +
+                                                          ", or KIND:LEVEL");
       to.kinds.push_back(p.kind);
       return;
     }
@@ -181,7 +210,9 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
   if (!raw.beside.empty()) o.beside = common::to_list("--beside", raw.beside);
   o.groups = common::to_count("--groups", raw.groups, 0, 10000);
   if (!raw.probes.empty())
-    for (const std::string& p : common::to_list("--probes", raw.probes)) add_probe(o.probes, p);
+    for (const std::string& p : common::to_list("--probes", raw.probes))
+      add_probe(o.probes, p,
+                chosen == name_of(part::kernels) ? kernel_probes(some_sms) : probe_list(some_sms));
   o.split = common::to_choice<sm_split>(
       "--split", raw.split,
       {{"both", sm_split::both}, {"shared", sm_split::shared}, {"own", sm_split::own}});

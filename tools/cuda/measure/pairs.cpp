@@ -91,6 +91,7 @@ private:
   static cuda::replay_options options_of(const session& s) {
     cuda::replay_options o;
     o.together = from_us(s.how.window_ms * 1e3 / pair_rounds);
+    o.progressed = s.progressed();
     return o;
   }
   [[nodiscard]] const cuda::program& program_of(const company::member& m) const {
@@ -104,6 +105,22 @@ private:
 
 row_file::row side_key(const measured_graph& g, sm_count sms) {
   return {g.model, std::to_string(g.batch), std::to_string(sms.count())};
+}
+
+/// The graphs of --beside.
+std::vector<std::size_t> named_graphs(const session& s) {
+  std::vector<std::size_t> those;
+  for (const std::string& name : s.how.beside) {
+    const std::size_t before = those.size();
+    for (std::size_t i = 0; i < s.graphs.size(); ++i)
+      if (const measured_graph& g = s.graphs[i]; g.name() == name || g.model == name)
+        those.push_back(i);
+    if (those.size() == before)
+      throw error(errc::unknown_name, "--beside: no graph \"" + name +
+                                          "\", expected one that is measured, such as " +
+                                          s.graphs.front().name());
+  }
+  return those;
 }
 
 class pair_part {
@@ -132,7 +149,7 @@ public:
                                 " beside itself left out: it has one instance, expected two");
     }
     std::vector<company> pairs = pairs_of(instances, random);
-    if (!session_.how.beside.empty()) pairs = pairs_with(std::move(pairs), named_graphs());
+    if (!session_.how.beside.empty()) pairs = pairs_with(std::move(pairs), named_graphs(session_));
     std::vector<company> groups = groups_of(instances, session_.how.groups, random);
     pending missing;
     for (company& c : interleaved(std::move(pairs), std::move(groups))) add(missing, std::move(c));
@@ -141,22 +158,6 @@ public:
   }
 
 private:
-  /// The graphs of --beside.
-  [[nodiscard]] std::vector<std::size_t> named_graphs() const {
-    std::vector<std::size_t> those;
-    for (const std::string& name : session_.how.beside) {
-      const std::size_t before = those.size();
-      for (std::size_t i = 0; i < session_.graphs.size(); ++i)
-        if (const measured_graph& g = session_.graphs[i]; g.name() == name || g.model == name)
-          those.push_back(i);
-      if (those.size() == before)
-        throw error(errc::unknown_name, "--beside: no graph \"" + name +
-                                            "\", expected one that is measured, such as " +
-                                            session_.graphs.front().name());
-    }
-    return those;
-  }
-
   using pending = std::vector<std::pair<company, std::vector<split>>>;
 
   void measure_all(const pending& missing, double until) {
@@ -176,7 +177,8 @@ private:
                : std::vector<split>{equal_split(groups, n), shared_split(groups, n)};
     std::erase_if(splits, [&](const split& where) {
       if (where.empty()) return true;
-      const bool there = n == 2 ? pairs_.has(pair_key(c, where)) : groups_.has({label(c, where)});
+      const bool there =
+          n == 2 ? pairs_.has(pair_key(c, where)) : groups_.has_all({label(c, where)}, n);
       report_.kept += there ? (n == 2 ? 1 : n) : 0;
       return there;
     });
@@ -235,6 +237,8 @@ private:
 };
 
 } // namespace
+
+void check_pairs(const session& s) { static_cast<void>(named_graphs(s)); }
 
 part_report measure_pairs(session& s, double until) { return pair_part(s).run(until); }
 

@@ -35,6 +35,23 @@ std::vector<cuda::probe_options> probe_list(sm_count sms) {
   return all;
 }
 
+std::vector<cuda::probe_options> kernel_probes(sm_count sms) {
+  using kind = cuda::probe_kind;
+  const std::uint32_t n = sms.count();
+  return {{.kind = kind::sleep},
+          {.kind = kind::sleep, .blocks = n / 2},
+          {.kind = kind::sleep, .threads = 1024},
+          {.kind = kind::sleep, .blocks = n / 2, .threads = 1024},
+          {.kind = kind::copy, .blocks = n / 8},
+          {.kind = kind::copy, .blocks = n / 4},
+          {.kind = kind::copy, .blocks = n / 2},
+          {.kind = kind::copy},
+          {.kind = kind::read},
+          {.kind = kind::write},
+          {.kind = kind::shared, .level = 8},
+          {.kind = kind::fp32, .level = 4}};
+}
+
 bool probe_choice::has(cuda::probe_kind kind) const noexcept {
   return all() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }

@@ -81,7 +81,7 @@ private:
       try {
         measure(p);
       } catch (const error& e) { // one that fits on no SM, for example
-        if (!gpu_works()) throw;
+        if (e.code() == errc::io || !gpu_works()) throw;
         report_.notes.push_back(what + " left out: " + e.what());
       }
     }
@@ -116,6 +116,7 @@ private:
     how.turns = 3;
     how.turn_ms = 5;
     how.limit_s = 0.2; // what is held up waits for so long
+    how.progressed = session_.progressed();
     if (p.probe.kind == cuda::probe_kind::sleep) {
       how.each_replay_us = sleep_us;
       how.turn_ms = 60;

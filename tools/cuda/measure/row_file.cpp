@@ -2,6 +2,7 @@
 #include "measure/row_file.hpp"
 
 #include "common/cli/run_error.hpp"
+#include "common/report/save.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/read_text.hpp>
@@ -10,6 +11,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -17,6 +20,8 @@
 namespace measure {
 
 namespace {
+
+constexpr std::size_t most_bytes = std::size_t{256} << 20;
 
 row_file::row fields_of(std::string_view line) {
   row_file::row fields;
@@ -46,9 +51,8 @@ row_file::row row_file::key_of(const row& fields) const {
 }
 
 void row_file::read() {
-  constexpr std::size_t most = std::size_t{256} << 20;
-  std::string text = gsched::read_text(file_, "a CSV file", most);
-  if (text.size() > most)
+  const std::string text = gsched::read_text(file_, "a CSV file", most_bytes);
+  if (text.size() > most_bytes)
     throw gsched::error(gsched::errc::bad_profile,
                         file_.string() + ": too large, expected at most 256 MiB");
   const std::size_t whole = text.rfind('\n') == std::string::npos ? 0 : text.rfind('\n') + 1;
@@ -70,7 +74,7 @@ void row_file::read() {
         throw gsched::error(gsched::errc::bad_profile,
                             fmt::format("{}:{}: {} fields, expected {}; --anew starts over",
                                         file_.string(), number, fields.size(), columns_.size()));
-      keys_.insert(key_of(fields));
+      ++keys_[key_of(fields)];
     }
     has_header_ = true;
   }
@@ -81,6 +85,32 @@ void row_file::read() {
     throw common::run_error(gsched::errc::io, file_.string() +
                                                   ": an incomplete last line cannot be removed, "
                                                   "expected a writable file");
+}
+
+bool row_file::has_all(const row& key, std::size_t rows) {
+  const auto at = keys_.find(key);
+  const std::size_t there = at == keys_.end() ? 0 : at->second;
+  if (there == rows) return true;
+  if (there > 0) remove(key);
+  return false;
+}
+
+void row_file::remove(const row& key) {
+  std::istringstream lines(gsched::read_text(file_, "a CSV file", most_bytes));
+  std::filesystem::path without = file_;
+  without += ".new";
+  common::save(without, [&](std::ostream& to) {
+    std::string line;
+    for (bool header = true; std::getline(lines, line); header = false)
+      if (header || key_of(fields_of(line)) != key) to << line << '\n';
+  });
+  std::error_code failed;
+  std::filesystem::rename(without, file_, failed);
+  if (failed)
+    throw common::run_error(gsched::errc::io, file_.string() +
+                                                  ": incomplete rows cannot be removed, expected a "
+                                                  "writable folder");
+  keys_.erase(key);
 }
 
 void row_file::add(std::vector<row> rows) {
@@ -97,7 +127,7 @@ void row_file::add(std::vector<row> rows) {
                                                   ": writing failed, expected room and a writable "
                                                   "path");
   has_header_ = true;
-  for (const row& r : rows) keys_.insert(key_of(r));
+  for (const row& r : rows) ++keys_[key_of(r)];
 }
 
 std::string us_text(double us) { return fmt::format("{:.3f}", us); }

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,19 +25,23 @@ public:
   row_file(std::filesystem::path file, row columns, std::size_t keys, std::size_t newer = 0);
 
   [[nodiscard]] bool has(const row& key) const { return keys_.contains(key); }
+  /// Whether all rows of a key are there, which are so many. Another number is of a write that was
+  /// interrupted: these rows are removed.
+  [[nodiscard]] bool has_all(const row& key, std::size_t rows);
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
   /// Appends rows of all columns in one write, after which they are in the file.
   void add(std::vector<row> rows);
 
 private:
   void read();
+  void remove(const row& key);
   [[nodiscard]] row key_of(const row& fields) const;
 
   std::filesystem::path file_;
   row columns_;
   std::size_t count_of_keys_;
   std::size_t newer_;
-  std::set<row> keys_;
+  std::map<row, std::size_t> keys_; ///< with their numbers of rows
   bool has_header_ = false;
 };
 

@@ -42,6 +42,11 @@ double weight_of(part p) noexcept {
   return 1;
 }
 
+void check_choices(part p, const session& s) {
+  if (p == part::latency) check_latency(s);
+  if (p == part::pairs) check_pairs(s);
+}
+
 part_report measured(part p, session& s, double until) {
   switch (p) {
   case part::latency: return measure_latency(s, until);
@@ -102,12 +107,14 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   places on(gpu.ordinal);
   machine here = common::this_machine(gpu);
   here.libraries = o.libraries;
-  open_folder(o.out, o.anew, here);
+  if (!o.anew) check_folder(o.out, here);
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
   session s{o, gpu, graphs, on, dog};
+  for (const part p : o.parts) check_choices(p, s);
   if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
     throw common::run_error(errc::device_failed, line + " --busy measures all the same");
+  open_folder(o.out, o.anew, here); // last, as it removes what is there
   std::vector<double> weights;
   for (const part p : o.parts) weights.push_back(weight_of(p));
   const time_shares shares(60 * o.minutes, weights);

@@ -30,10 +30,10 @@ steps::~steps() {
   if (terminal_ && session_.how.progress) std::fputs("\r\x1b[K", stderr);
 }
 
-bool steps::begin(const std::string& what) {
+bool steps::begin(const std::string& what, std::chrono::seconds most) {
   const double now = session_.now();
   if (now >= until_) return false;
-  session_.dog.step(report_.name + ", " + what, std::chrono::seconds{120});
+  session_.dog.step(report_.name + ", " + what, most);
   constexpr double between_lines = 10; // seconds, of a log
   if (!session_.how.quiet && (terminal_ ? session_.how.progress : now - shown_ >= between_lines)) {
     shown_ = now;

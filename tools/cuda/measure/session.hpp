@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,10 @@ struct session {
   [[nodiscard]] double now() const {
     return std::chrono::duration<double>(clock::now() - begun).count();
   }
+  /// For what replays graphs to call: the GPU does not hang.
+  [[nodiscard]] std::function<void()> progressed() const {
+    return [&d = dog] { d.restart(); };
+  }
 };
 
 /// The steps of a part, with progress on stderr, until its time is over.
@@ -59,8 +64,10 @@ public:
   steps(const steps&) = delete;
   steps& operator=(const steps&) = delete;
 
-  /// Whether there is time for another step; then its name is shown, and the watchdog restarted.
-  [[nodiscard]] bool begin(const std::string& what);
+  /// Whether there is time for another step; then its name is shown, and the watchdog restarted, for
+  /// so long without progress.
+  [[nodiscard]] bool begin(const std::string& what,
+                           std::chrono::seconds most = std::chrono::seconds{120});
 
 private:
   session& session_;
@@ -76,6 +83,11 @@ private:
 /// One line with the times where the same graph takes now more time, now less, or waits before it
 /// begins: other work runs on the GPU. Otherwise empty.
 [[nodiscard]] std::string find_other_work(session& s);
+
+/// What the options choose for a part, before anything is measured.
+/// Errors   bad_option for --sms that no partition has; unknown_name for --beside of no graph.
+void check_latency(const session& s);
+void check_pairs(const session& s);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
 [[nodiscard]] part_report measure_pairs(session& s, double until);

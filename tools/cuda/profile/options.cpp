@@ -19,7 +19,8 @@ namespace profile_example {
 namespace {
 
 constexpr const char* details =
-    R"(A profile lists the operations of a captured CUDA graph and the time of each of them alone. gsched runs profiles on a simulated GPU, or with stand-in kernels on a real one.
+    R"(A profile lists the operations of a captured CUDA graph and the time of each of them alone. gsched
+runs profiles on a simulated GPU, or with stand-in kernels on a real one.
 
 Examples
   profile --graph sort

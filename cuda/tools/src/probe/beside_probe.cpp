@@ -123,7 +123,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
   const stream_owner its =
       where.probe ? stream_owner(where.probe->make_stream(0)) : make_stream("stream of the probe");
 
-  replayer replays({.alone = from_us(options.turn_ms * 1e3)});
+  replayer replays({.alone = from_us(options.turn_ms * 1e3), .progressed = options.progressed});
   std::vector<double> alone;
   std::vector<double> with;
   double rate = 0;
@@ -163,6 +163,7 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
         check(cudaEventElapsedTime(&t, first.get(), last.get()), "replay");
         with.push_back(t * 1e3);
         beside.stop();
+        if (options.progressed) options.progressed();
       }
     } else {
       beside.start(its.get(), limit_us);

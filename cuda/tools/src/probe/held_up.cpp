@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,7 +21,8 @@
 namespace gsched::cuda {
 
 std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& how, int gpu,
-                                          double limit_us, std::size_t passes) {
+                                          double limit_us, std::size_t passes,
+                                          const std::function<void()>& progressed) {
   const struct gpu on = find_gpu(gpu);
   program_options plain;
   plain.name = "graph beside a probe";
@@ -43,6 +45,7 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
     check(cudaGraphLaunch(graphs[i].get(), stream.get()), "operation");
     check(cudaEventRecord(end.get(), stream.get()), "operation");
     check(cudaStreamSynchronize(stream.get()), "operation");
+    if (progressed) progressed();
     float ms = 0;
     check(cudaEventElapsedTime(&ms, begin.get(), end.get()), "operation");
     return ms * 1e3;

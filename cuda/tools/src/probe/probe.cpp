@@ -81,6 +81,10 @@ std::uint32_t threads_of(const probe_options& o) {
   return threads;
 }
 
+bool copies_with_host(probe_kind kind) {
+  return kind == probe_kind::upload || kind == probe_kind::download;
+}
+
 double now_us() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -114,6 +118,19 @@ std::string probe_options::name() const {
 void check_probe(const probe_options& how) {
   static_cast<void>(level_of(how));
   static_cast<void>(threads_of(how));
+  const auto refuse = [&](const std::string& wrong, const std::string& expected) {
+    throw error(errc::bad_option, "probe " + std::string(described(how.kind).name) + ": " + wrong +
+                                      ", expected " + expected);
+  };
+  if (copies_with_host(how.kind) &&
+      (how.blocks != 0 || how.threads != 0 || how.registers != 0 || how.shared_bytes != 0))
+    refuse("with blocks, threads, registers or shared memory", "none of them, as it is no kernel");
+  if (how.registers == 0) return;
+  const std::string registers = std::to_string(how.registers) + " registers";
+  if (how.kind != probe_kind::sleep) refuse(registers, "those as compiled; sleep alone has others");
+  if (std::find(sleep_registers.begin(), sleep_registers.end(), how.registers) ==
+      sleep_registers.end())
+    refuse(registers, "32, 64, 96, 128, 192 or 255");
 }
 
 probe_options parse_probe(std::string_view text) {
@@ -124,26 +141,33 @@ probe_options parse_probe(std::string_view text) {
   std::size_t end = std::min(text.find(':'), text.size());
   probe_options o;
   o.kind = probe_kind_of(text.substr(0, end)).kind;
-  for (std::uint32_t* const field : {&o.level, &o.blocks, &o.threads}) {
-    if (end == text.size()) break;
+  const std::array placed{&o.level, &o.blocks, &o.threads};
+  const std::array named{std::pair(std::string_view("registers="), &o.registers),
+                         std::pair(std::string_view("shared="), &o.shared_bytes)};
+  std::size_t place = 0;
+  while (end != text.size()) {
     const std::size_t begin = end + 1;
     end = std::min(text.find(':', begin), text.size());
-    if (begin == end) continue;
-    const auto [stop, ec] = std::from_chars(text.data() + begin, text.data() + end, *field);
-    if (ec != std::errc{} || stop != text.data() + end)
-      refuse("KIND[:LEVEL[:BLOCKS[:THREADS]]], in whole numbers");
+    std::string_view part = text.substr(begin, end - begin);
+    std::uint32_t* field = place < placed.size() ? placed[place] : nullptr;
+    if (place++ < placed.size() && part.empty()) continue;
+    for (const auto& [name, its] : named)
+      if (part.starts_with(name)) {
+        part.remove_prefix(name.size());
+        field = its;
+        place = placed.size(); // those by place come before
+      }
+    if (field == nullptr || *field != 0) refuse(probe_form);
+    const auto [stop, ec] = std::from_chars(part.data(), part.data() + part.size(), *field);
+    if (ec != std::errc{} || stop != part.data() + part.size())
+      refuse(std::string(probe_form) + ", in whole numbers");
   }
-  if (end != text.size()) refuse("KIND[:LEVEL[:BLOCKS[:THREADS]]]");
   if (o.blocks > most_blocks) refuse("at most " + std::to_string(most_blocks) + " blocks");
   check_probe(o);
   return o;
 }
 
 namespace {
-
-bool copies_with_host(probe_kind kind) {
-  return kind == probe_kind::upload || kind == probe_kind::download;
-}
 
 /// That a block may ask for on the current GPU.
 std::uint64_t most_shared_of_a_block(const std::string& what) {
@@ -283,6 +307,7 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
   state& s = *state_;
   s.how = how;
   s.place = place;
+  check_probe(how);
   s.how.level = level_of(how);
   const std::uint32_t threads = threads_of(how);
   const std::string what = s.how.name();
@@ -299,10 +324,6 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
     return;
   }
   s.kernel = probe_kernel(how.kind, s.how.level, how.registers);
-  if (how.registers > 255)
-    throw error(errc::bad_option,
-                what + ": " + std::to_string(how.registers) + " registers, expected at most 255");
-
   s.launch.grid.x = how.blocks == 0 ? sms.count() : how.blocks;
   s.launch.block.x = threads;
   cudaFuncAttributes facts{};

@@ -63,8 +63,8 @@ constexpr std::uint32_t steps = 16384;
 
 /// As stand-ins do: code that never runs makes the compiler allocate the registers.
 template <std::uint32_t Registers>
-__global__ void __maxnreg__(Registers) sleep_probe(probe_arguments a) {
-  if constexpr (Registers > 32)
+__global__ void __maxnreg__(Registers == 0 ? 32 : Registers) sleep_probe(probe_arguments a) {
+  if constexpr (Registers > 0)
     if (a.never != nullptr) hold_registers(a.never, std::make_index_sequence<Registers - 8>{});
   persist(a, [](std::uint64_t) {
     for (int i = 0; i < 10; ++i) __nanosleep(10'000);
@@ -268,7 +268,8 @@ const void* handle(Kernel* k) noexcept {
 const void* probe_kernel(probe_kind kind, std::uint32_t level, std::uint32_t registers) noexcept {
   switch (kind) {
   case probe_kind::sleep:
-    return registers <= 32    ? handle(&sleep_probe<32>)
+    return registers == 0     ? handle(&sleep_probe<0>)
+           : registers <= 32  ? handle(&sleep_probe<32>)
            : registers <= 64  ? handle(&sleep_probe<64>)
            : registers <= 96  ? handle(&sleep_probe<96>)
            : registers <= 128 ? handle(&sleep_probe<128>)

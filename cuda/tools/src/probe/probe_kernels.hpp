@@ -3,6 +3,7 @@
 
 #include <gsched/cuda_tools/probe.hpp>
 
+#include <array>
 #include <cstdint>
 
 namespace gsched::cuda {
@@ -31,7 +32,10 @@ struct probe_arguments {
   std::uint32_t* never = nullptr; ///< always null; code behind it keeps registers in use
 };
 
-/// The kernel of a kind at a level; `registers` counts for `sleep` only.
+/// Registers of a thread that `sleep` can have.
+inline constexpr std::array<std::uint32_t, 6> sleep_registers{32, 64, 96, 128, 192, 255};
+
+/// The kernel of a kind at a level, of `sleep` with one of sleep_registers; 0: as compiled.
 [[nodiscard]] const void* probe_kernel(probe_kind kind, std::uint32_t level,
                                        std::uint32_t registers) noexcept;
 

@@ -128,6 +128,9 @@ struct replayer::state {
     }
   }
   void submit(runner& r);
+  void progress() const {
+    if (how.progressed) how.progressed();
+  }
 };
 
 replayer::replayer(const replay_options& how) : state_(std::make_unique<state>()) {
@@ -165,6 +168,7 @@ void replayer::alone(const placed_graph& g, std::vector<double>& into, CUstream 
       all.push_back(std::move(m));
     }
     check(cudaStreamSynchronize(stream), what);
+    s.progress();
     replayed r;
     for (std::size_t i = 0; i < times; ++i) {
       r.last = ms_between(all[i].begin, all[i].end);
@@ -205,6 +209,7 @@ double replayer::together(std::span<const placed_graph* const> graphs,
   }
   for (const state::runner& r : all) r.graph->state_->replay(r.stream.get()); // uploads the graph
   for (const state::runner& r : all) check(cudaStreamSynchronize(r.stream.get()), what);
+  s.progress();
   check(cudaEventRecord(s.start.get(), all.front().stream.get()), what);
   check(cudaStreamSynchronize(all.front().stream.get()), what);
 
@@ -218,7 +223,10 @@ double replayer::together(std::span<const placed_graph* const> graphs,
   while (!enough())
     for (state::runner& r : all) {
       s.submit(r);
+      const std::size_t before = r.done.size();
       s.collect(r);
+      // A graph that has enough says nothing about another one, which may hang.
+      if (before <= s.how.least && r.done.size() > before) s.progress();
     }
   for (state::runner& r : all) {
     check(cudaStreamSynchronize(r.stream.get()), what);

@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 
+#include <functional>
+
 namespace gsched::cuda {
 
 /// Which SMs a graph and a probe beside it get.
@@ -23,6 +25,7 @@ struct beside_options {
       1; ///< the probe ends by itself after that, or 8 times the replays of a turn alone
   double each_replay_us = 0; ///< above 0: a new probe of that length before each replay
   int together = 0;          ///< so often, start the graph and a finite probe of its length at once
+  std::function<void()> progressed{}; ///< as in replay_options
 };
 
 /// A graph beside a probe.

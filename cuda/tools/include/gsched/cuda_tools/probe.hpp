@@ -54,10 +54,11 @@ struct probe_description {
 /// A probe: what it stresses, how much, and its launch.
 struct probe_options {
   probe_kind kind = probe_kind::fp32;
-  std::uint32_t level = 0;        ///< 0: the kind's usual one
-  std::uint32_t blocks = 0;       ///< 0: one on each SM that it may use
-  std::uint32_t threads = 0;      ///< of a block; 0: the kind's usual number
-  std::uint32_t registers = 0;    ///< of a thread of `sleep`: at least so many; 0: as compiled
+  std::uint32_t level = 0;   ///< 0: the kind's usual one
+  std::uint32_t blocks = 0;  ///< 0: one on each SM that it may use
+  std::uint32_t threads = 0; ///< of a block; 0: the kind's usual number
+  /// Of a thread of `sleep`: 32, 64, 96, 128, 192 or 255; 0: as compiled.
+  std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0; ///< dynamic shared memory of a block, beyond what the kind needs
 
   /// As in files: probe_KIND_LEVEL, with what differs from the usual.
@@ -67,9 +68,13 @@ struct probe_options {
 /// On how many of so many idle SMs its blocks run: the hardware places them one by one on each. 0 for
 /// copies with the host.
 [[nodiscard]] std::uint32_t sms_of_blocks(const probe_options& how, sm_count sms) noexcept;
-/// Errors   bad_option for a level or a number of threads that the kind does not have.
+/// Errors   bad_option for a level, a number of threads or registers that the kind does not have, and
+///          for a shape of copies with the host, which have no blocks.
 void check_probe(const probe_options& how);
-/// A probe as in options: KIND[:LEVEL[:BLOCKS[:THREADS]]]. An empty part, or 0, is the usual one.
+/// A probe as in options. An empty part, or 0, is the usual one.
+inline constexpr const char* probe_form =
+    "KIND[:LEVEL[:BLOCKS[:THREADS]]][:registers=N][:shared=BYTES]";
+/// A probe in probe_form.
 /// Errors   unknown_name, with the known kinds; bad_option for a part that is out of range.
 [[nodiscard]] probe_options parse_probe(std::string_view text);
 

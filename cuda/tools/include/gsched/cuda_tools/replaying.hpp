@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -53,6 +54,9 @@ struct replay_options {
   duration alone = std::chrono::microseconds{1500}; ///< that a call of `alone` measures, about
   duration together = std::chrono::milliseconds{5}; ///< a call of `together`, at least
   std::size_t least = 3; ///< replays of each graph that a call of `together` measures
+  /// Called after a few replays each, if there is one, so that a caller can tell a graph that takes
+  /// long from one that hangs.
+  std::function<void()> progressed{};
 };
 
 /// Times replays of graphs, alone and beside each other, by an event before and behind each replay.
