@@ -173,7 +173,7 @@ p["operations"][0].update(after=[], duration_us=100, grid=[132, 1, 1], block=[12
 p.pop("graph_replay_us", None)
 for model, ipc, pipes, l2, dram in (("stream", 0.8, {"fma": 0.1}, 0.7, 0.8), ("product", 1.2, {"tensor": 0.8}, 0, 0.001)):
     p["model"] = model
-    p["operations"][0]["counters"] = {"us": 100, "sm_active": 1, "ipc": ipc, "pipes": pipes, "l2": l2, "dram": dram}
+    p["operations"][0]["counters"] = {"us": 100, "sm_active": 1, "ipc": ipc, "pipes": pipes, "l2": l2, "l2_hit_rate": 0, "dram": dram}
     json.dump(p, open(f"{sys.argv[2]}/{model}_b1.json", "w"))
 PY
 { head -n 1 "$corun" | cut -d, -f1-10
@@ -204,7 +204,7 @@ p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
 p["operations"][0]["after"] = []
 for level, dram in ((1, 0.2), (2, 0.8)):
     p["model"] = f"probe_copy_{level}"
-    p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "l2": dram, "dram": dram})
+    p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "ipc": 1, "l2": dram, "l2_hit_rate": 0, "dram": dram})
     json.dump(p, open(f"{sys.argv[2]}/probe_copy_{level}_b1.json", "w"))
 p["model"] = "probe_sleep_1"
 p["operations"][0].update(block=[1024, 1, 1], registers_per_thread=64, max_blocks_per_sm=1)
@@ -234,6 +234,22 @@ expect "copies between host and GPU are left out, and counted" \
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes waiting.csv --json waiting.json
 expect "also where all rows wait" grep -q '"probe_rows_held_up": 1' waiting.json
+
+{ echo "$columns"; echo "probe_copy_1,vgg16,32,5000,68,copy,132,16000,17000,1,0.9,0"; } > sms.csv
+refuses "sms.csv:2: 5000 and 68 SMs, expected all 132 for both, or parts of them" evaluate --coefficients "$law" \
+  --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" --test-probes sms.csv
+mkdir set
+python3 - probes/probe_copy_1_b1.json > set/probe_copy_1_b1.json <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+p["operations"] = [{"after": [], "kind": "memset", "bytes": 4, "duration_us": 100}]
+print(json.dumps(p))
+PY
+head -n 2 probes.csv > of_set.csv
+{ cat "$solo"; sed -n '2s/^[^,]*,[^,]*/probe_copy_1,1/p' "$solo"; } > with_probe.csv
+refuses "of_set.csv:2: the profile of probe_copy_1 is not one kernel, expected one, which is endless" evaluate \
+  --coefficients "$law" --corun known.csv --laws disjoint --profiles set --profiles "$data/profiles" --solo with_probe.csv \
+  --test-probes of_set.csv
 
 # Single kernels beside a probe: the longest of a profile, and one that is too short to time.
 read -r long short count < <(python3 - "$data/profiles/vgg16_b32.json" <<'PY'
@@ -285,6 +301,7 @@ refuses "is also that of --json" fit --out same.json --json same.json
 refuses "given beside --coefficients" evaluate --neutral-start --coefficients fitted.json
 refuses "command line" fit --coefficients fitted.json
 refuses "command line"
+refuses "command line: unknown command 'foo', expected what interference --help lists" foo
 { echo "$solo_head"; echo "lenet,1,30,1,,5"; } > hole.csv
 refuses "hole.csv:2: ''" evaluate --solo hole.csv
 { echo "$solo_head"; echo "lenet,1,30,1,-1,5"; } > negative.csv
@@ -304,6 +321,10 @@ refuses "unknown.csv: nobody, batch 3 has no row in" calibrate --corun unknown.c
 refuses "unknown.csv: nobody, batch 3 has no row in" fit --corun unknown.csv --out unknown.json
 echo "$head" > none.csv
 refuses "none.csv has no rows" evaluate --corun none.csv
+refuses "--corun: none.csv has no rows" fit --corun none.csv --out some.json
+refuses "--corun: one.csv has no pairs for shared_kernels" fit --corun one.csv --out some.json
+{ cat one.csv; tail -n 1 one.csv; } > again.csv
+refuses "again.csv:3: lenet beside lenet is there twice" evaluate --corun again.csv
 sed 's/,132,/,144,/g' "$corun" > larger.csv
 refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 144 --corun larger.csv
 awk -F, 'NR == 1 || $3 == 132' "$corun" > all_sms.csv
@@ -320,4 +341,36 @@ cp "$data/solo_metrics.csv" other/solo.csv
 echo '{"gpu": "NVIDIA_S", "compute_capability": "9.0", "sms": 132, "sm_groups": [66, 66]}' >other/machine.json
 refuses "--solo other/solo.csv: measured on NVIDIA_S, not NVIDIA H200 as --corun" evaluate --once --solo other/solo.csv
 refuses "expected the GPU's 64" predict --graphs resnet50:8,vgg16:8 --sms 64
+
+# Profiles too: those of another folder by its machine.json, and each by the GPU that it names.
+five=$data/measured/five/solo_metrics.csv
+mine=(predict --graphs resnet50:8@64,vgg16:8@68)
+refuses "googlenet_b1.json: measured on NVIDIA H100 80GB HBM3, not NVIDIA H200 as --solo $five" "${mine[@]}" \
+  --solo "$five" --profiles "$data/measured/h100/profiles"
+refuses "resnet50_b8: a profile of 'NVIDIA H200', expected one of 'NVIDIA H100 80GB HBM3'" "${mine[@]}" \
+  --solo "$data/measured/h100/solo_metrics.csv"
+mkdir moved
+for m in resnet50 vgg16; do sed 's/"NVIDIA H200"/"NVIDIA A100"/' "$data/profiles/${m}_b8.json" > "moved/${m}_b8.json"; done
+refuses "resnet50_b8: a profile of 'NVIDIA A100', expected one of 'NVIDIA H200'" "${mine[@]}" --profiles moved
+mv moved/vgg16_b8.json moved/other.json # which is not asked for
+serves predict --graphs lenet:1,lenet:1 --profiles moved --quiet
+
+# Counters: of each kernel or of none, and with what the law needs.
+mkdir counted
+counted() { # counted CODE: resnet50_b8 with its kernels changed
+  python3 - "$data/profiles/resnet50_b8.json" "$1" > counted/resnet50_b8.json <<'PY'
+import json, sys
+p = json.load(open(sys.argv[1]))
+kernels = [o for o in p["operations"] if o["kind"] == "kernel"]
+exec(sys.argv[2])
+print(json.dumps(p))
+PY
+}
+one=(predict --graphs resnet50:8,resnet50:8 --profiles counted)
+counted 'del kernels[3]["counters"]'
+refuses "resnet50_b8.json: /operations/3/counters is missing, expected counters of each kernel, or of none" "${one[@]}"
+counted 'kernels[0]["counters"] = {"us": 5}'
+refuses "resnet50_b8.json: /operations/0/counters/ipc is missing, expected a number from 0 to 4" "${one[@]}"
+counted 'for k in kernels: del k["counters"]'
+serves "${one[@]}" --quiet
 finish

@@ -266,8 +266,8 @@ refuses "--app: game twice" --app game=1,game=2
 refuses "--app: no rate above 0" --app game=0
 refuses "--app: '-1' is out of range" --app game=-1
 refuses "--slo: game twice" --app game=1 --slo game=3,game=4
-refuses "game: SLO of 10 us, expected at least 898.7" --app game=1 --slo game=0.01
-"$bin" --app game=1 --slo game=0.89878 --planner best > /dev/null || { echo "the SLO told does not do"; failed=1; }
+refuses "game: SLO of 10 us, expected at least 1797.5" --app game=1 --slo game=0.01
+"$bin" --app game=1 --slo game=1.79756 --planner best > /dev/null || { echo "the SLO told does not do"; failed=1; }
 printf '{"gsched_app":1,"name":"a","stages":[{"name":"s","model":"vgg61"}]}' > "$work/lacks.json"
 refuses 'lacks.json: /stages/0/model is "vgg61", expected a model of the table' --app "$work/lacks.json=1"
 sed 's/mine/vgg16/' "$work/mine.json" > "$work/named.json"
@@ -361,6 +361,9 @@ refuses "vgg16 twice" --rates vgg16=1,vgg16=2
 refuses "MODEL=NUMBER" --rates vgg16
 refuses "--rates: '-1'" --rates vgg16=-1
 refuses "vgg16: SLO of 1 us, expected at least" --rates vgg16=1 --slo vgg16=0.001
+refuses "SLO of 50 us, expected at least 66.1" --rates lenet=100 --slo lenet=0.05
+refuses "twice its fastest latency, 66.12 us: a request waits for one batch and takes another" --rates lenet=100 --slo lenet=0.05
+"$bin" --rates lenet=100 --slo lenet=0.06612 --planner sbp --gpus 1 | grep -q 'GPU 0' || { echo "the SLO told has no plan"; failed=1; }
 refuses "unknown planner 'best-of-all'" --rates vgg16=1 --planner best-of-all
 refuses "'sbp' is named twice" --rates vgg16=1 --planner sbp,sbp
 refuses "sbp twice" --rates vgg16=1 --planner all,sbp
@@ -430,6 +433,13 @@ run "${mine[@]}" --planner best+int --solo "$work/other/solo.csv" --interference
 [ "$rc" -eq 0 ] && [ "$(cat err)" = \
   "plan: --solo $work/other/solo.csv: measured with driver 590.1, not 580.1 as --table $work/small/table.csv" ] ||
   { echo "another driver is not told"; cat err; failed=1; }
+five=$data/measured/five
+shares=(--rates vgg16=1 --table "$five/latency_batch_partition.csv" --solo "$five/solo_metrics.csv" --planner elastic+share)
+refuses "googlenet_b1.json: measured on NVIDIA H100 80GB HBM3, not NVIDIA H200 as --table" "${shares[@]}" \
+  --profiles "$data/measured/h100/profiles"
+mkdir "$work/moved"
+sed 's/"NVIDIA H200"/"NVIDIA A100"/' "$data/profiles/vgg16_b8.json" > "$work/moved/vgg16_b8.json"
+refuses "vgg16_b8: a profile of 'NVIDIA A100', expected one of 'NVIDIA H200'" "${shares[@]}" --profiles "$work/moved"
 echo '{"gpu": "NVIDIA_S"}' > "$work/small/machine.json"
 refuses "machine.json: /compute_capability is missing" "${mine[@]}"
 

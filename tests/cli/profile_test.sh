@@ -29,6 +29,10 @@ ends() { # ends CODE TEXT ARGS...: exit code and, but for 0, one line on stderr 
 }
 
 ends 0 "--partitions" --help
+if grep -qE "^.{121}" out; then
+  failures=$((failures + 1))
+  echo "FAILED: a line of --help is too long"
+fi
 ends 2 "unknown graph 'fft'" --graph fft
 ends 2 "--replay: given beside --graph" --graph sort --replay x.json
 ends 2 "--no-cupti: given beside" --no-cupti --partitions 8

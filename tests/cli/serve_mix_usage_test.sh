@@ -8,6 +8,7 @@ for word in --device --profiles --mix --clients --load --rate --arrivals --reque
   --seed --json --trace --plot Examples srpt+deficit lognormal closed: trace: direct single; do
   expect "--help lacks $word" grep -qF -- "$word" out
 done
+expect "a pair at its limit runs" grep -qF "more than X times as long" out
 
 # Names that do not exist.
 refuses "--mix: unknown model 'resnet1800'" --mix resnet1800

@@ -131,10 +131,17 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
   const profile none = parse_profile(valid_profile().dump(), "f.json");
   CHECK(!none.operations[0].counters);
 
-  const profile least = parse_profile(with(at, {{"us", 0.1}}).dump(), "f.json");
+  const json needed{{"us", 0.1}, {"ipc", 0}, {"l2_hit_rate", 0}};
+  const profile least = parse_profile(with(at, needed).dump(), "f.json");
   CHECK(least.operations[0].counters == kernel_counters{.us = 0.1});
   CHECK(!(least == none));
   CHECK(parse_profile(written_profile(least), "again") == least);
+  for (const char* const name : {"us", "ipc", "l2_hit_rate"}) {
+    json counters = needed;
+    counters.erase(name);
+    check_named(profile_refusal(with(at, counters).dump()), std::string(at) + "/" + name,
+                "is missing");
+  }
 
   const json full{{"us", 12.345},
                   {"sm_active", 0.9},
@@ -181,17 +188,27 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
       check_named(profile_refusal(with(at, counters).dump()), place, "a number from 0 to ");
     }
   }
-  check_named(profile_refusal(with(at, {{"us", 1}, {"dram", 1.001}}).dump()),
-              std::string(at) + "/dram", "is 1.001");
-  check_named(profile_refusal(with(at, {{"us", 1}, {"pipes", {{"fp64", 1.5}}}}).dump()),
-              std::string(at) + "/pipes/fp64", "is 1.5");
-  check_named(profile_refusal(with(at, {{"us", 1}, {"waits", {{"blocked", 1.5}}}}).dump()),
-              std::string(at) + "/waits/blocked", "is 1.5");
-  check_named(profile_refusal(with(at, {{"us", 1}, {"pipes", 3}}).dump()),
-              std::string(at) + "/pipes", "is 3");
-  check_named(profile_refusal(with(at, {{"ipc", 1}}).dump()), std::string(at) + "/us",
-              "is missing");
+  const auto refusal_with = [&](const char* name, const json& value) {
+    json counters = needed;
+    counters[name] = value;
+    return profile_refusal(with(at, counters).dump());
+  };
+  check_named(refusal_with("dram", 1.001), std::string(at) + "/dram", "is 1.001");
+  check_named(refusal_with("pipes", {{"fp64", 1.5}}), std::string(at) + "/pipes/fp64", "is 1.5");
+  check_named(refusal_with("waits", {{"blocked", 1.5}}), std::string(at) + "/waits/blocked",
+              "is 1.5");
+  check_named(refusal_with("pipes", 3), std::string(at) + "/pipes", "is 3");
   check_named(profile_refusal(with(at, json::array({1})).dump()), at, "is an array");
+}
+
+TEST_CASE("counters are of each kernel or of none") {
+  json d = valid_profile(); // a kernel, a memset and a copy
+  d["operations"].push_back(d["operations"][0]);
+  d["operations"][3]["counters"] = {{"us", 1}, {"ipc", 1}, {"l2_hit_rate", 0.5}};
+  CHECK(profile_refusal(d.dump()) == "f.json: /operations/0/counters is missing, expected counters "
+                                     "of each kernel, or of none");
+  d["operations"][0]["counters"] = d["operations"][3]["counters"];
+  CHECK(parse_profile(d.dump(), "f.json").operations[3].counters);
 }
 
 TEST_CASE("kernels are distinguished by symbol and launch") {

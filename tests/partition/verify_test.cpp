@@ -78,19 +78,23 @@ TEST_CASE("each fault of a plan is found and described in one line") {
 
 TEST_CASE("demands that no plan can serve are refused in one line") {
   const served_well s;
-  const auto refusal = [&](const model_demand& d) {
+  const auto refusal = [&](const model_demand& d, served_by by = served_by::plan) {
     try {
-      check(std::span(&d, 1), s.table);
+      check(std::span(&d, 1), s.table, by);
     } catch (const error& e) {
       return std::string(e.what());
     }
     return std::string("none");
   };
-  CHECK(refusal({0, 10, from_us(100)}) == "none");
+  CHECK(refusal({0, 10, from_us(200)}) == "none");
   CHECK(refusal({2, 10, from_us(100)}) == "model 2: not in the table of 2");
   CHECK(refusal({0, -1, from_us(100)}).find("a: rate of -1") == 0);
   CHECK(refusal({0, 1e300 * 1e300, from_us(100)}).find("a: rate of inf") == 0);
-  CHECK(refusal({0, 10, from_us(99)}) ==
+  CHECK(refusal({0, 10, from_us(199)}) == "a: SLO of 199 us, expected at least 200, twice its "
+                                          "fastest latency: a request waits for one batch and "
+                                          "takes another");
+  CHECK(refusal({0, 10, from_us(100)}, served_by::whole_gpu) == "none");
+  CHECK(refusal({0, 10, from_us(99)}, served_by::whole_gpu) ==
         "a: SLO of 99 us, expected at least 100, its fastest latency");
 }
 

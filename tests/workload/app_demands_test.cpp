@@ -91,18 +91,21 @@ TEST_CASE("demands of apps add up, with the shortest SLO of each model") {
 TEST_CASE("an app whose SLO is too short is refused with the shortest that passes") {
   const latency_table t = table_of(5);
   app a = fork_and_on();
-  for (const duration slo : {1ms, 3ms, 5ms}) {
+  for (const duration slo : {1ms, 5ms, 10ms}) {
     a.slo = slo;
     try {
       check(a, t, own);
       FAIL("not refused");
     } catch (const error& e) {
       CHECK(e.code() == errc::bad_option);
-      CHECK(std::string(e.what()).find("expected at least 5500,") != std::string::npos);
-      CHECK(std::string(e.what()).find("of which m0 has its fastest latency, 1000 us") !=
+      CHECK(std::string(e.what()).find("expected at least 11000,") != std::string::npos);
+      CHECK(std::string(e.what()).find("of which m0 has twice its fastest latency, 2000 us: a "
+                                       "request waits for one batch and takes another") !=
             std::string::npos);
     }
   }
-  a.slo = duration{5'500'000};
+  a.slo = 11ms;
   CHECK_NOTHROW(check(a, t, own));
+  a.slo = duration{5'500'000};
+  CHECK_NOTHROW(check(a, t, own, served_by::whole_gpu));
 }

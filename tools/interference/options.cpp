@@ -153,14 +153,8 @@ void declare(command_line& line, raw_options& raw) {
   raw.output.declare(line, {.progress = false});
 }
 
-/// The GPU on which the files of the options were measured.
-struct measured_gpu {
-  sm_count sms{};
-  architecture_limits sm{};
-};
-
-/// By machine.json beside the pairs, or beside the solo metrics where there are none; otherwise an
-/// H200. Refuses files of different GPUs.
+/// The GPU on which the files of the options were measured: by machine.json beside the pairs, or
+/// beside the solo metrics where there are none; otherwise an H200. Refuses files of different GPUs.
 measured_gpu gpu_of(const raw_options& raw, command what) {
   std::vector<measured_file> files;
   if (what != command::predict) files.push_back({"--corun", raw.corun});
@@ -172,10 +166,15 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
                                      {"--test-solo", raw.test_solo},
                                      {"--coefficients", raw.coefficients}})
     if (!file.empty()) files.push_back({option, file});
-  check_machines("interference", files);
+  if (!raw.profiles.empty())
+    for (measured_file& f : profile_catalogue(raw.profiles).one_of_each_folder())
+      files.push_back(std::move(f));
+  measured_gpu gpu;
+  gpu.known = check_machines("interference", files);
   const std::optional<machine> found = machine_of(files.front().file);
   const sim::preset usual = sim::h200();
-  measured_gpu gpu{found ? found->sms : usual.sms, found ? limits_of(*found) : usual.sm};
+  gpu.sms = found ? found->sms : usual.sms;
+  gpu.sm = found ? limits_of(*found) : usual.sm;
   if (!raw.sms.empty()) gpu.sms = sm_count{to_small_count("--sms", raw.sms, 1, 100000)};
   return gpu;
 }
@@ -201,6 +200,7 @@ bool has_groups(const group_set& set, subject law) {
 }
 
 void read_laws(options& o, const raw_options& raw) {
+  if (o.pairs.groups.empty()) refuse("--corun", o.corun + " has no rows", "some");
   const std::vector<std::string> asked =
       raw.laws.empty() ? std::vector<std::string>{} : to_list("--laws", raw.laws);
   for (const std::string& name : asked)
@@ -215,10 +215,8 @@ void read_laws(options& o, const raw_options& raw) {
     if (has_groups(o.pairs, law))
       o.laws.push_back(law);
     else if (!asked.empty() || !o.out.empty())
-      refuse(o.out.empty() ? "--laws" : "--out",
-             o.corun + " has no pairs for " + std::string(name_of(law)), "some");
+      refuse("--corun", o.corun + " has no pairs for " + std::string(name_of(law)), "some");
   }
-  if (o.laws.empty()) refuse("--corun", o.corun + " has no rows", "some");
   if (!o.out.empty() && o.laws.size() < all_laws.size())
     refuse("--out", "only some of the laws", "all of them, for a file of coefficients");
 }
@@ -316,6 +314,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.safe = to_number("--safe", raw.safe, {1, 1000});
   const measured_gpu gpu = gpu_of(raw, what);
   const sm_count device = gpu.sms;
+  o.sm = gpu.sm;
   const bool tests =
       !(raw.test_corun + raw.test_groups + raw.test_probes + raw.test_kernels).empty();
   if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");
@@ -332,7 +331,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
     // The pairs that ship go with the profiles that ship, whatever the tests use.
     const bool ships = raw.corun == raw_options{}.corun;
     o.fit_profiles = ships && !raw.profiles.empty() ? read_profiles({}, gpu.sm) : o.profiles;
-    o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, device, gpu.sm);
+    o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, gpu);
     for (const corun_pair& p :
          load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
       o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
@@ -346,7 +345,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
     solo.override_with(load_solo_table(to_file("--test-solo", raw.test_solo, "a CSV file")));
   o.tested_with = std::make_unique<workloads>(
       std::move(solo), raw.test_solo.empty() ? raw.solo : raw.test_solo + " or " + raw.solo,
-      o.profiles, device, gpu.sm);
+      o.profiles, gpu);
   if (what == command::predict)
     read_graphs(o, raw, device);
   else

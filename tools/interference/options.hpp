@@ -7,6 +7,7 @@
 #include "common/cli/output_options.hpp"
 
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -32,8 +33,9 @@ struct options : common::outputs {
   group_set kernels;         ///< single ones beside probes
   std::vector<subject> laws; ///< those with pairs
   gsched::interference_coefficients begin;
-  bool given = false; ///< `begin` is evaluated, not fitted
-  double safe = 1.2;  ///< slow-down up to which a pair counts as safe
+  bool given = false;             ///< `begin` is evaluated, not fitted
+  double safe = 1.2;              ///< slow-down up to which a pair counts as safe
+  gsched::architecture_limits sm; ///< an SM of the GPU
   std::filesystem::path out;
 };
 

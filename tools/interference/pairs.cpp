@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/pairs.hpp"
 
+#include "common/input/measured_on.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
@@ -41,18 +43,20 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
                                         ", expected its solo metrics, or counters in its profile");
   if (!profiled) {
     without_.insert(key);
-  } else if (known->second.sms != device_) {
+  } else if (known->second.sms != gpu_.sms) {
     throw error(errc::bad_profile, known->second.full_name() + ": a profile of " +
                                        std::to_string(known->second.sms.count()) +
                                        " SMs, expected the GPU's " +
-                                       std::to_string(device_.count()));
+                                       std::to_string(gpu_.sms.count()));
+  } else if (gpu_.known) {
+    common::check_device(known->second, *gpu_.known);
   }
   std::optional<chain_place> where;
   if (!shared) where = chain_place{s.sms, s.solo};
   const place at{s.model, s.batch, shared ? 0 : s.sms.count(), shared ? 0 : s.solo.count()};
   if (!chains_.contains(at)) {
-    if (alone != nullptr) stand_ins_.emplace(at, stand_in_chain(*alone, device_, where));
-    chains_.emplace(at, profiled ? chain_of(known->second, sm_,
+    if (alone != nullptr) stand_ins_.emplace(at, stand_in_chain(*alone, gpu_.sms, where));
+    chains_.emplace(at, profiled ? chain_of(known->second, gpu_.sm,
                                             alone != nullptr ? *alone : solo_metrics{}, where)
                                  : stand_ins_.at(at));
   }
@@ -73,7 +77,7 @@ void workloads::set_factors(const model_batch& of, const corun_factors& factors)
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {
   known_group g;
   g.shared = std::all_of(sides.begin(), sides.end(),
-                         [&](const corun_side& s) { return s.sms == device_; });
+                         [&](const corun_side& s) { return s.sms == gpu_.sms; });
   g.sides.resize(sides.size());
   const auto is_probe = [](const corun_side& s) { return s.model.starts_with("probe_"); };
   const bool all_probes = std::all_of(sides.begin(), sides.end(), is_probe);

@@ -7,6 +7,7 @@
 #include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/machine_json.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
 
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -54,13 +56,20 @@ struct known_group {
   [[nodiscard]] bool has(const std::string& model) const;
 };
 
+/// The GPU on which files were measured.
+struct measured_gpu {
+  gsched::sm_count sms{};
+  gsched::architecture_limits sm{};
+  std::optional<gsched::machine> known{}; ///< where a file says it
+};
+
 /// What predictions of graphs need: profiles, solo metrics and the chains made of them.
 class workloads {
 public:
   workloads(gsched::solo_table solo, std::string solo_file, const profile_set& profiles,
-            gsched::sm_count device, const gsched::architecture_limits& sm)
+            measured_gpu gpu)
       : solo_(std::move(solo)), solo_file_(std::move(solo_file)), profiles_(&profiles),
-        device_(device), sm_(sm) {}
+        gpu_(std::move(gpu)) {}
   workloads(const workloads&) = delete;
   workloads& operator=(const workloads&) = delete;
 
@@ -87,8 +96,7 @@ private:
   gsched::solo_table solo_;
   std::string solo_file_;
   const profile_set* profiles_;
-  gsched::sm_count device_;
-  gsched::architecture_limits sm_;
+  measured_gpu gpu_;
   std::map<place, gsched::kernel_chain> chains_, stand_ins_;
   std::set<model_batch> without_;
 };

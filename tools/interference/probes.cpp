@@ -100,6 +100,12 @@ kernel_chain with_threads(const kernel_chain& from, double times) {
   return chain;
 }
 
+/// Refuses a probe whose profile has anything but one kernel, which is endless where it is measured.
+void expect_one_kernel(const csv_table& table, const std::string& probe, const kernel_chain& its) {
+  if (its.known && (its.kernels.size() != 1 || its.kernels.front().blocks == 0))
+    table.refuse("the profile of " + probe + " is not one kernel", "one, which is endless");
+}
+
 } // namespace
 
 void read_probes(group_set& into, workloads& from, const std::filesystem::path& file,
@@ -127,6 +133,11 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
     victim.batch = table.count(2);
     victim.sms = sm_count{table.count(3)};
     probe.sms = sm_count{table.count(4)};
+    const bool shares = victim.sms == device && probe.sms == device;
+    if (!shares && std::uint64_t{victim.sms.count()} + probe.sms.count() > device.count())
+      table.refuse(std::to_string(victim.sms.count()) + " and " +
+                       std::to_string(probe.sms.count()) + " SMs",
+                   "all " + std::to_string(device.count()) + " for both, or parts of them");
     const double blocks = table.count(6);
     victim.solo = from_us(table.number(7, 1e-3, most_us));
     victim.corun = from_us(table.number(8, 1e-3, most_us));
@@ -141,9 +152,11 @@ void read_probes(group_set& into, workloads& from, const std::filesystem::path& 
       other.solo = duration::zero();
     }
     known_group both = from.group({whole, other}, file.string());
+    expect_one_kernel(table, whole.model, *both.sides[0].chain);
+    if (is_probe) expect_one_kernel(table, victim.model, *both.sides[1].chain);
     known_group g;
     g.name = table.text(5) + (is_probe ? ", probes" : "");
-    g.shared = victim.sms == device && probe.sms == device;
+    g.shared = shares;
     if (!is_probe && g.shared != both.shared)
       both.sides[1] = from.group({other, other}, file.string()).sides[0];
     g.sides = std::move(both.sides);
@@ -190,6 +203,7 @@ void read_kernels(group_set& into, workloads& from, const std::filesystem::path&
     }
     if (!from.has_profile({probe.model, probe.batch})) probe.model = usual_probe(probe.model);
     known_group g = from.group({probe, graph}, file.string());
+    expect_one_kernel(table, probe.model, *g.sides[0].chain);
     const kernel_chain& whole = *g.sides[1].chain;
     const std::size_t known = whole.known ? whole.kernels.size() : 0;
     if (operation >= known)

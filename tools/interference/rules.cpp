@@ -13,8 +13,6 @@ using namespace gsched;
 
 namespace {
 
-constexpr double slots = 64; ///< warps of an SM
-
 /// The mean of something over a chain's kernels, by their time.
 template <class Of>
 double mean(const kernel_chain& chain, Of of) {
@@ -23,7 +21,7 @@ double mean(const kernel_chain& chain, Of of) {
   return sum / chain.replay_us();
 }
 
-double occupancy(const kernel_chain& c) {
+double occupancy(const kernel_chain& c, double slots) {
   return mean(c, [&](const chain_kernel& k) {
     return std::min(1.0, k.warps_per_sm(c.sms) / slots) * k.coverage(c.sms);
   });
@@ -65,7 +63,8 @@ double memory_bound(const kernel_chain& c) {
   return all > 0 ? memory / all : 0.5;
 }
 
-double sum_of(const known_group& g, double (*of)(const kernel_chain&)) {
+template <class Of>
+double sum_of(const known_group& g, Of of) {
   return std::accumulate(g.sides.begin(), g.sides.end(), 0.0,
                          [&](double sum, const known_side& s) { return sum + of(*s.chain); });
 }
@@ -83,7 +82,7 @@ double likeness(const known_group& g, double (*of)(const kernel_chain&)) {
 } // namespace
 
 std::vector<rule_result> compare_rules(const group_set& groups, const interference_coefficients& c,
-                                       double safe) {
+                                       double safe, const architecture_limits& sm) {
   std::vector<const known_group*> all;
   for (const known_group& g : groups.groups)
     if (g.shared) all.push_back(&g);
@@ -119,7 +118,9 @@ std::vector<rule_result> compare_rules(const group_set& groups, const interferen
     judge(name, scores);
   };
   judge("contention law", predicted);
-  by("sum of occupancies", [](const known_group& g) { return sum_of(g, occupancy); });
+  by("sum of occupancies", [&](const known_group& g) {
+    return sum_of(g, [&](const kernel_chain& chain) { return occupancy(chain, sm.max_warps); });
+  });
   by("compute beside memory", [](const known_group& g) { return likeness(g, memory_work); });
   by("arithmetic intensity", [](const known_group& g) { return likeness(g, memory_bound); });
   by("SMs needed", [](const known_group& g) { return sum_of(g, sms_needed); });

@@ -4,6 +4,7 @@
 #include "interference/pairs.hpp"
 
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <cstddef>
 #include <string>
@@ -21,7 +22,7 @@ struct rule_result {
 
 /// Decisions on groups that share all SMs: of the law, which admits a group if it predicts no
 /// slow-down above `safe`, and of rules by one number. Each rule admits as many groups as the law,
-/// those that it likes best, so that utilisation is equal.
+/// those that it likes best, so that utilisation is equal. `sm` is an SM of the groups' GPU.
 ///
 /// Source   the rules are those of section 3 of Elvinger et al., SoCC 2025: the sum of achieved
 ///          occupancies (Usher), compute beside memory work (Orion), by amounts and by arithmetic
@@ -30,7 +31,9 @@ struct rule_result {
 ///          kernel is compute- or memory-bound, by the roofline of its busiest floating-point pipe. A
 ///          pipe's instructions are its operations, so an addition counts as a multiplication and
 ///          addition, and so does an integer multiplication, which the fp32 pipe does as well.
-[[nodiscard]] std::vector<rule_result>
-compare_rules(const group_set& groups, const gsched::interference_coefficients& c, double safe);
+[[nodiscard]] std::vector<rule_result> compare_rules(const group_set& groups,
+                                                     const gsched::interference_coefficients& c,
+                                                     double safe,
+                                                     const gsched::architecture_limits& sm);
 
 } // namespace interference

@@ -145,10 +145,14 @@ void read_interference(options& o, const raw_options& raw) {
   }
   o.law = common::to_law("--interference", o.interference);
   o.solo = gsched::load_solo_table(to_file("--solo", raw.solo, "a CSV file"));
-  common::check_machines(
-      "plan", {{"--table", raw.table},
-               {"--solo", raw.solo},
-               {"--interference", common::to_law_file("--interference", o.interference)}});
+  std::vector<common::measured_file> measured{
+      {"--table", raw.table},
+      {"--solo", raw.solo},
+      {"--interference", common::to_law_file("--interference", o.interference)}};
+  if (shares_sms(o) && !raw.profiles.empty())
+    for (common::measured_file& f : common::profile_catalogue(raw.profiles).one_of_each_folder())
+      measured.push_back(std::move(f));
+  common::check_machines("plan", measured);
   for (const scenario& s : o.scenarios) gsched::check_metrics(s.demands, *o.table, o.solo);
   if (!shares_sms(o)) return;
   std::vector<gsched::model_demand> all;

@@ -108,8 +108,8 @@ void declare(command_line& line, raw_options& raw) {
               "Take back submitted work that has not started when the\npolicy prefers a new "
               "request");
   line.option("--slow-down-limit", raw.slow_down_limit, "X",
-              "Serve under each policy a second time, and keep apart\nmodels of which one takes X "
-              "times as long beside the\nother, or longer: 1.2 allows 20%");
+              "Serve under each policy a second time, and keep apart\nmodels of which one takes "
+              "more than X times as long beside\nthe other: 1.2 allows 20%");
   line.option(
       "--slow-downs", raw.slow_downs, "FROM,...",
       "predicted (by the law of contention that ships, from the\ncounters of kernels in the "

@@ -22,7 +22,8 @@
 namespace gsched {
 
 /// Reads a CSV file with a header, line by line. Fields have neither quotes nor commas. Columns are
-/// found by name, so their order is free and further columns are allowed. Empty lines are skipped.
+/// found by name, so their order is free and further columns are allowed. Empty lines and a UTF-8
+/// byte order mark are skipped.
 ///
 /// Errors   one line, "file:line: what, expected": io; bad_profile for content that cannot be read.
 /// Cost     O(line) a call of next.
@@ -36,6 +37,8 @@ public:
             const std::vector<std::string>& may_be_missing = {})
       : file_(std::move(name)), in_(std::move(in)) {
     if (!cut_line(header_)) refuse("is empty", "a header line");
+    if (header_.front().starts_with(byte_order_mark))
+      header_.front().erase(0, byte_order_mark.size());
     const auto find = [&](const std::string& column) {
       const auto at = std::find(header_.begin(), header_.end(), column);
       if (at == header_.end()) return absent;
@@ -111,6 +114,7 @@ public:
 
 private:
   static constexpr std::size_t absent = ~std::size_t{0};
+  static constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 
   [[nodiscard]] static std::unique_ptr<std::istream> opened(const std::filesystem::path& file) {
     std::error_code ignored;

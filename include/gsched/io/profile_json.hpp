@@ -34,24 +34,26 @@
 
 namespace gsched::detail {
 
-/// A number of kernel_counters: its name in a profile, the field and the largest value.
+/// A number of kernel_counters: its name in a profile, the field and the largest value. The law of
+/// contention needs some; others are 0 where they are missing.
 template <class Object>
 struct counter_field {
   std::string_view name;
   double Object::*value;
   double most;
+  bool is_needed = false;
 };
 
 inline constexpr double max_counted_bytes = 1e18;
 inline constexpr std::array<counter_field<kernel_counters>, 12> counter_fields{
-    {{"us", &kernel_counters::us, json_fields::max_us},
+    {{"us", &kernel_counters::us, json_fields::max_us, true},
      {"sm_active", &kernel_counters::sm_active, 1},
      {"warps_active", &kernel_counters::warps_active, 1},
-     {"ipc", &kernel_counters::ipc, 4},
+     {"ipc", &kernel_counters::ipc, 4, true},
      {"shared_memory", &kernel_counters::shared_memory, 1},
      {"l1", &kernel_counters::l1, 1},
      {"l2", &kernel_counters::l2, 1},
-     {"l2_hit_rate", &kernel_counters::l2_hit_rate, 1},
+     {"l2_hit_rate", &kernel_counters::l2_hit_rate, 1, true},
      {"dram", &kernel_counters::dram, 1},
      {"l2_bytes", &kernel_counters::l2_bytes, max_counted_bytes},
      {"dram_bytes", &kernel_counters::dram_bytes, max_counted_bytes},
@@ -109,6 +111,7 @@ public:
     p.operations.reserve(list.size());
     for (std::size_t i = 0; i < list.size(); ++i)
       p.operations.push_back(read_operation(list[i], i, list.size(), p.sms));
+    check_counted(p);
     return p;
   }
 
@@ -176,10 +179,18 @@ private:
     return op;
   }
 
+  /// A kernel without counters beside others with them would count as one that takes nothing.
+  void check_counted(const profile& p) const {
+    const auto is_counted = [](const profile_operation& o) { return o.counters.has_value(); };
+    if (std::none_of(p.operations.begin(), p.operations.end(), is_counted)) return;
+    for (std::size_t i = 0; i < p.operations.size(); ++i)
+      if (p.operations[i].work.kind == operation_kind::kernel && !is_counted(p.operations[i]))
+        fail({i, "counters"}, "is missing", "counters of each kernel, or of none");
+  }
+
   [[nodiscard]] kernel_counters counters(const json& node, std::size_t i) const {
     kernel_counters c;
     read_counters(node, i, "counters", counter_fields, c);
-    if (!node.contains("us")) fail({i, "counters/us"}, "is missing", "a time in microseconds");
     if (node.contains("pipes"))
       read_counters(node["pipes"], i, "counters/pipes", pipe_fields, c.pipes);
     if (node.contains("waits"))
@@ -193,10 +204,12 @@ private:
     if (!node.is_object()) fail({i, object}, "is " + show(node), "an object of numbers");
     for (const counter_field<Object>& f : fields) {
       const auto found = node.find(f.name);
-      if (found == node.end()) continue;
-      const double value = found->is_number() ? found->template get<double>() : -1;
+      if (found == node.end() && !f.is_needed) continue;
+      const bool is_there = found != node.end();
+      const double value = is_there && found->is_number() ? found->template get<double>() : -1;
       if (!(value >= 0 && value <= f.most))
-        fail({i, object + "/" + std::string(f.name)}, "is " + show(*found),
+        fail({i, object + "/" + std::string(f.name)},
+             is_there ? "is " + show(*found) : "is missing",
              "a number from 0 to " + json(f.most).dump());
       into.*f.value = value;
     }
@@ -360,12 +373,12 @@ inline void put_number(std::ostream& out, double value) {
   out << std::string_view(text.data(), static_cast<std::size_t>(end - text.data()));
 }
 
-/// Writes the numbers that are not 0; the reader takes 0 for a missing one.
+/// Writes the numbers that are needed or not 0; the reader takes 0 for a missing one.
 template <class Object, std::size_t N>
 void put_counters(std::ostream& out, const Object& from,
                   const std::array<counter_field<Object>, N>& fields, char separator) {
   for (const counter_field<Object>& f : fields) {
-    if (from.*f.value == 0) continue;
+    if (from.*f.value == 0 && !f.is_needed) continue;
     out << separator << '"' << f.name << "\":";
     put_number(out, from.*f.value);
     separator = ',';
@@ -373,11 +386,8 @@ void put_counters(std::ostream& out, const Object& from,
 }
 
 inline void put_counters(std::ostream& out, const kernel_counters& c) {
-  out << ",\"counters\":{\"us\":";
-  put_number(out, c.us);
-  kernel_counters rest = c;
-  rest.us = 0;
-  put_counters(out, rest, counter_fields, ',');
+  out << ",\"counters\":";
+  put_counters(out, c, counter_fields, '{');
   if (c.pipes != pipe_use{}) {
     out << ",\"pipes\":";
     put_counters(out, c.pipes, pipe_fields, '{');

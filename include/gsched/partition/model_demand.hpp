@@ -39,12 +39,23 @@ struct model_demand {
       static_cast<duration::rep>(std::ceil(static_cast<double>(alone.count()) * factor))};
 }
 
-/// Checks that each demand can be met by some plan.
+/// What serves requests: a plan, in which a request waits for one batch and takes another, or a GPU
+/// without partitions, which may take it at once.
+enum class served_by : std::uint8_t { plan, whole_gpu };
+
+/// The shortest SLO of a model that can be met: its latency for the smallest batch on the most SMs
+/// measured, or twice that.
+[[nodiscard]] inline duration shortest_slo(const latency_table& t, std::size_t model,
+                                           served_by by) noexcept {
+  return (by == served_by::plan ? 2 : 1) * t.latency(model, 1, t.sizes(model).back());
+}
+
+/// Checks that each demand can be met.
 ///
 /// Errors   one line that names the model. unknown_name: a model outside the table. bad_option: a
-///          rate that is negative or not finite; an SLO below the model's latency for the smallest
-///          batch on the most SMs measured.
-inline void check(std::span<const model_demand> demands, const latency_table& t) {
+///          rate that is negative or not finite; an SLO below the shortest.
+inline void check(std::span<const model_demand> demands, const latency_table& t,
+                  served_by by = served_by::plan) {
   for (const model_demand& d : demands) {
     if (d.model >= t.size())
       throw error(errc::unknown_name, "model " + std::to_string(d.model) +
@@ -52,11 +63,14 @@ inline void check(std::span<const model_demand> demands, const latency_table& t)
     if (!std::isfinite(d.rate) || d.rate < 0)
       throw error(errc::bad_option, t.name(d.model) + ": rate of " + number_text(d.rate) +
                                         " a second, expected 0 or more");
-    const duration least = t.latency(d.model, 1, t.sizes(d.model).back());
+    const duration least = shortest_slo(t, d.model, by);
     if (d.rate > 0 && d.slo < least)
-      throw error(errc::bad_option, t.name(d.model) + ": SLO of " + number_text(to_us(d.slo)) +
-                                        " us, expected at least " + number_text(to_us(least)) +
-                                        ", its fastest latency");
+      throw error(errc::bad_option,
+                  t.name(d.model) + ": SLO of " + number_text(to_us(d.slo)) +
+                      " us, expected at least " + number_text(to_us(least)) +
+                      (by == served_by::plan ? ", twice its fastest latency: a request waits for "
+                                               "one batch and takes another"
+                                             : ", its fastest latency"));
   }
 }
 

@@ -3,8 +3,9 @@
 
 #include "common/cli/option_values.hpp"
 
+#include <gsched/core/error.hpp>
+
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 namespace common {
@@ -25,7 +26,8 @@ void compare(const char* program, const measured_file& file, const machine& foun
 
 } // namespace
 
-void check_machines(const char* program, const std::vector<measured_file>& files) {
+std::optional<machine> check_machines(const char* program,
+                                      const std::vector<measured_file>& files) {
   std::optional<std::pair<const measured_file*, machine>> first;
   for (const measured_file& f : files) {
     std::optional<machine> its = gsched::machine_of(f.file);
@@ -36,11 +38,20 @@ void check_machines(const char* program, const std::vector<measured_file>& files
     else
       first.emplace(&f, std::move(*its));
   }
+  if (!first) return std::nullopt;
+  return std::move(first->second);
 }
 
 void check_machine(const char* program, const measured_file& file, const machine& here) {
   if (const std::optional<machine> its = gsched::machine_of(file.file))
     compare(program, file, *its, "here", here);
+}
+
+void check_device(const gsched::profile& p, const machine& expected) {
+  if (!p.device.empty() && p.device != expected.gpu)
+    throw gsched::error(gsched::errc::bad_profile, p.full_name() + ": a profile of " +
+                                                       in_quotes(p.device) + ", expected one of " +
+                                                       in_quotes(expected.gpu));
 }
 
 } // namespace common

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <gsched/io/machine_json.hpp>
+#include <gsched/job/profile.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,11 +19,16 @@ struct measured_file {
 
 /// Refuses files of different GPUs, by the machine.json of each. Warns on stderr, in one line each,
 /// of files that were measured with another driver or other libraries than the first of them. Files
-/// without machine.json are not compared.
+/// without machine.json are not compared. Returns the machine of the first file that has one.
 /// Errors   bad_option, one line that names both files; those of gsched::load_machine.
-void check_machines(const char* program, const std::vector<measured_file>& files);
+std::optional<gsched::machine> check_machines(const char* program,
+                                              const std::vector<measured_file>& files);
 
 /// The same for a file and the machine that a program runs on: `here`.
 void check_machine(const char* program, const measured_file& file, const gsched::machine& here);
+
+/// Refuses a profile that says it was measured on another GPU.
+/// Errors   bad_profile, one line that names the profile.
+void check_device(const gsched::profile& p, const gsched::machine& expected);
 
 } // namespace common

@@ -4,12 +4,14 @@
 #include "common/cli/command_line.hpp"
 #include "common/cli/files.hpp"
 #include "common/cli/option_values.hpp"
+#include "common/input/measured_on.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
 
 #include <fmt/format.h>
 
+#include <set>
 #include <system_error>
 
 namespace fs = std::filesystem;
@@ -40,6 +42,14 @@ const fs::path& profile_catalogue::find(std::string_view where, const std::strin
 const profile_catalogue::files_by_name& profile_catalogue::files() const {
   for (const auto& [name, file] : files_) record_input("--profiles", file);
   return files_;
+}
+
+std::vector<measured_file> profile_catalogue::one_of_each_folder() const {
+  std::vector<measured_file> some;
+  std::set<fs::path> seen;
+  for (const auto& [name, file] : files_)
+    if (seen.insert(file.parent_path()).second) some.push_back({"--profiles", file});
+  return some;
 }
 
 void profile_catalogue::add_file(const fs::path& file) {

@@ -13,6 +13,7 @@
 namespace common {
 
 class command_line;
+struct measured_file;
 
 /// --profiles, as all programs have it.
 void declare_profiles(command_line& line, std::vector<std::string>& profiles);
@@ -30,6 +31,8 @@ public:
   using files_by_name = std::map<std::string, std::filesystem::path>;
   /// All of them, recorded as inputs.
   [[nodiscard]] const files_by_name& files() const;
+  /// One of each folder, for check_machines.
+  [[nodiscard]] std::vector<measured_file> one_of_each_folder() const;
   /// Whether files were named, and no directories.
   [[nodiscard]] bool only_files() const noexcept { return only_files_; }
   /// One, recorded as an input.

@@ -2,6 +2,7 @@
 #include "common/input/shared_sm_options.hpp"
 
 #include "common/cli/option_values.hpp"
+#include "common/input/measured_on.hpp"
 #include "common/input/profile_catalogue.hpp"
 
 #include <gsched/io/machine_json.hpp>
@@ -28,7 +29,9 @@ load_shared_sms(const std::vector<std::string>& profiles, const std::string& tab
   const profile_catalogue known(profiles);
   for (const auto& [name, file] : known.files()) {
     const std::string model = name.substr(0, name.rfind("_b"));
-    if (wanted.contains(model)) kernels.push_back(load_model(file, sm));
+    if (!wanted.contains(model)) continue;
+    kernels.push_back(load_model(file, sm));
+    if (found) check_device(kernels.back(), *found);
   }
   for (const std::string& model : wanted)
     if (std::none_of(kernels.begin(), kernels.end(),

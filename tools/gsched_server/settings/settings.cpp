@@ -418,8 +418,8 @@ std::optional<settings> read_settings(int argc, const char* const* argv) {
               "Orders best-effort requests, one of the policies below;\nreal-time ones go first, "
               "by deadline");
   line.option("--slow-down-limit", raw.slow_down_limit, "X",
-              "Keep apart models of which one would take X times as\nlong beside the other, or "
-              "longer: 1.2 allows 20%; models/NAME/\nslow_down_limit of the configuration has "
+              "Keep apart models of which one would take more than X\ntimes as long beside "
+              "the other: 1.2 allows 20%; models/NAME/\nslow_down_limit of the configuration has "
               "one for each");
   line.option("--slow-downs", raw.slow_downs, "FROM",
               "predicted (by the law of contention that ships, from the\ncounters of kernels in "
