@@ -7,6 +7,7 @@ import collections.abc
 import contextlib
 import gc
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,17 @@ from ._one_at_a_time import OneAtATime
 capturing = OneAtATime("capture")
 capture_streams: dict[int, Any] = {}
 given_up: list[Any] = []
+
+
+def versions() -> dict[str, str]:
+    """Of torch and the libraries that choose its kernels."""
+    import torch
+
+    found = {"torch": torch.__version__, "torch_cuda": torch.version.cuda,
+             "cudnn": torch.backends.cudnn.version()}
+    for name in ("torchvision", "transformers", "triton"):
+        found[name] = getattr(sys.modules.get(name), "__version__", None)
+    return {name: str(version) for name, version in found.items() if version}
 
 
 class Instance:

@@ -13,7 +13,7 @@ from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, f64, 
                    gsched_plan_graph, gsched_plan_model, gsched_plan_model_report,
                    gsched_plan_options, gsched_plan_report, i32, last_line_in_seconds, load_library,
                    name_in_c, number_in_c, path_in_c, pointer)
-from ._capture import Captured, capture
+from ._capture import Captured, capture, versions
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
 from ._options import PLAN_FIELDS, PlanOptions, put_options
@@ -191,8 +191,8 @@ class PlanServer(Server):
     Set ``CUDA_DEVICE_MAX_CONNECTIONS=32`` before CUDA starts: otherwise batches of different partitions
     wait for each other. Call `leave_slow_side` after the models were made and used by torch.
 
-    Files with a ``machine.json`` beside them that names other versions of the driver, CUDA or gsched than
-    there are here are used, with a `RuntimeWarning`.
+    Files with a ``machine.json`` beside them that names other versions of the driver, CUDA, torch, its
+    libraries or gsched than there are here are used, with a `RuntimeWarning`.
 
     `submit` takes no `deadline`, `after` or client's weight: a model's goal counts. Inputs and outputs
     are those of one request. A future can be cancelled until its batch starts. An error of the GPU ends
@@ -223,6 +223,7 @@ class PlanServer(Server):
                   "slo_us": number_in_c(f"{one.name}: slo", one.slo, f64, 1e6),
                   "rate": number_in_c(f"{one.name}: rate", one.rate, f64)} for one in asked]
         made = [capture_batches(one, gpu) for one in asked]
+        said.libraries = ",".join(f"{name}={version}" for name, version in versions().items()).encode()
         kept: list[Any] = []
         each = (gsched_plan_model * len(asked))()
         for i, (goal, graphs) in enumerate(zip(goals, made)):

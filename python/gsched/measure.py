@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ._abi import GschedError
-from ._capture import Captured, capture
+from ._capture import Captured, capture, versions
 from ._context import leave_slow_side
 
 LIBRARY = "libmeasure_graphs.so"
@@ -187,15 +187,6 @@ def dtype_of(module: Any) -> str:
     return ""
 
 
-def versions(torch: Any) -> list[str]:
-    """Options of the program, with the versions of libraries that choose kernels."""
-    found = {"torch": torch.__version__, "torch_cuda": torch.version.cuda,
-             "cudnn": torch.backends.cudnn.version()}
-    for name in ("torchvision", "transformers", "triton"):
-        found[name] = getattr(sys.modules.get(name), "__version__", None)
-    return [f"--library={name}={version}" for name, version in found.items() if version]
-
-
 def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
                 gpu: int) -> list[tuple[str, int, str, Captured]]:
     """(name, batch, dtype, captured) of each module and batch."""
@@ -261,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             made = capture_all(modules, instances, gpu)
             leave_slow_side(gpu)
             structs = as_structs(made) # the graphs live as long as `made`
-            words += versions(torch)
+            words += [f"--library={name}={version}" for name, version in versions().items()]
         graphs = (MeasureGraph * len(structs))(*structs)
         return int(library.measure_graphs(*words_of(words), graphs,
                                           ctypes.c_uint64(len(structs))))

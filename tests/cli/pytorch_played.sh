@@ -421,6 +421,7 @@ class Generator:
 
 __version__, uint8 = "played", "torch.u8"
 version = types.SimpleNamespace(cuda="13.0")
+backends = types.SimpleNamespace(cudnn=types.SimpleNamespace(version=lambda: 91900))
 def tensor(values, **how): return Tensor((len(values),), values, **how)
 def randn(*shape, generator=None):
     return tensor([(generator.random if generator else _random).random() for _ in range(4)])

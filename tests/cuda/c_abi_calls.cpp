@@ -212,7 +212,8 @@ TEST_CASE("c abi: plans: defaults, nulls and bad arguments, and no GPU in one li
   CHECK(o.spare == 32);
   CHECK(o.at_once == 1);
   CHECK(o.profiles == nullptr);
-  const char kept = 0; // a caller without the newest field: it is neither written nor read
+  CHECK(o.libraries == nullptr);
+  const char kept = 0; // a caller without the newest fields: they are neither written nor read
   o.size = 120;
   o.profiles = &kept;
   CHECK(gsched_default_plan_options(&o) == GSCHED_OK);

@@ -68,6 +68,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   planning.size = (uint32_t)sizeof planning;
   planning.table = "latency.csv";
   planning.profiles = NULL;
+  planning.libraries = NULL;
   batch.size = (uint32_t)sizeof batch;
   batch.batch = 4;
   batch.graph = graph;

@@ -560,6 +560,21 @@ TEST_CASE(
                               ": measured with driver 590.1, not 600.2; CUDA 13.0, not 13.1 as "
                               "here; solo " +
                               solo + ": measured with CUDA 13.0, not 13.1 as here");
+  machine with_torch = here;
+  with_torch.libraries = {{"cudnn", "91900"}, {"torch", "2.11.0"}};
+  const std::string of_torch = put("torch", with_torch);
+  o.interference = law.c_str();
+  o.table = of_torch.c_str();
+  CHECK(compare(here).empty()); // without versions of libraries
+  o.libraries = "torch=2.12.0,cudnn=91900,triton=3.6.0";
+  CHECK(compare(here) == "table " + of_torch + ": measured with torch 2.11.0, not 2.12.0 as here");
+  for (const char* wrong : {"torch", "torch=", "=2", "a=1,a=2", "a=1,,b=2", ","}) {
+    CAPTURE(wrong);
+    o.libraries = wrong;
+    CHECK(code_of([&] { static_cast<void>(abi::plan_settings_of(o)); }, &line) ==
+          GSCHED_BAD_ARGUMENT);
+    CHECK(line.find("libraries: '") == 0);
+  }
   fs::remove_all(home);
 }
 

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -86,6 +87,20 @@ struct plan_tables {
             std::make_shared<solo_table>(with_factors(*with->solo, with->latency, learned));
         return plan_rules{planner_of(planner, shapes, with, metrics), expected_of(with, metrics)};
       }};
+}
+
+/// "NAME=VERSION", between commas.
+[[nodiscard]] std::map<std::string, std::string> libraries_of(std::string_view text) {
+  std::map<std::string, std::string> all;
+  while (!text.empty()) {
+    const std::string_view one = text.substr(0, text.find(','));
+    const std::size_t equals = one.find('=');
+    if (equals == 0 || equals >= one.size() - 1 ||
+        !all.emplace(one.substr(0, equals), one.substr(equals + 1)).second)
+      refuse("libraries: '" + std::string(one) + "', expected NAME=VERSION, each name once");
+    text.remove_prefix(std::min(text.size(), one.size() + 1));
+  }
+  return all;
 }
 
 /// The profiles of these models in a folder: files NAME_bBATCH.json.
@@ -210,6 +225,7 @@ plan_settings plan_settings_of(const gsched_plan_options& o) {
                 "NULL, as only a planner with +share uses them");
   refuse_unless(o.profiles == nullptr || *o.profiles != '\0', "profiles", "a folder");
   if (o.profiles != nullptr) s.profiles = o.profiles;
+  if (o.libraries != nullptr) s.libraries = libraries_of(o.libraries);
   s.gpu = o.gpu;
   s.table = o.table;
   if (o.interference != nullptr) {
@@ -263,7 +279,8 @@ std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::ui
   return all;
 }
 
-std::string compare_machines(const plan_settings& how, const machine& here) {
+std::string compare_machines(const plan_settings& how, machine here) {
+  here.libraries = how.libraries;
   const std::pair<const char*, const std::string&> given[] = {{"table", how.table},
                                                               {"interference", how.interference},
                                                               {"solo", how.solo},

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,9 +34,10 @@ struct plan_settings : plan_server_options {
   bool shares_sms = false;  ///< with +share
   std::string interference; ///< empty: none
   std::string solo;
-  std::string profiles;  ///< a folder; empty: none
-  std::uint32_t sms = 0; ///< 0: all
-  bool learns = false;   ///< interference, from batches
+  std::string profiles;                         ///< a folder; empty: none
+  std::map<std::string, std::string> libraries; ///< versions, as machine.json has them
+  std::uint32_t sms = 0;                        ///< 0: all
+  bool learns = false;                          ///< interference, from batches
   duration added{};
   duration watchdog{};
   std::uint32_t spare = 0;
@@ -68,7 +70,8 @@ struct plan_model_shape {
 /// machine.json are not compared.
 /// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the option and the file; those of
 ///          load_machine.
-[[nodiscard]] std::string compare_machines(const plan_settings& how, const machine& here);
+/// `here` gets the versions of libraries of `how`.
+[[nodiscard]] std::string compare_machines(const plan_settings& how, machine here);
 
 /// What a plan_server serves, how it learns, and what predictions for a plan are extrapolated in.
 struct foreseen_offer : plan_offer {

@@ -28,7 +28,7 @@ namespace gsched {
 /// the least. A model first joins an existing partition, in time, if all SLOs still hold.
 ///
 /// Source   elastic partitioning: Choi et al., USENIX ATC 2022, algorithm 1, which is gpulet_planner
-///          word for word.
+///          line by line.
 /// Differs  where the paper leaves a choice, or where a GPU has many groups:
 ///          - The most efficient size has the highest rate per group. The paper takes the point of
 ///            largest curvature, but measured rates rise in steps of whole batches, so curvature

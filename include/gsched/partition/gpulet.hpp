@@ -49,9 +49,10 @@ enum class time_sharing : bool { no, yes };
 ///          - Partitions are "temporally sharable" if one duty cycle serves both on the existing
 ///            partition; the first such partition, in order of allocation, is taken.
 ///          - int_f is the slow-down beside the worst neighbour (capacity_curves): lines 27 and 28
-///            come before the second partition of a GPU is known. MINREQUIREDPARTITION has it too;
-///            the knee is that of the profile, without neighbours. Line 28 also holds for the
-///            neighbour that is there.
+///            come before the second partition of a GPU is known. The batch is the largest that
+///            meets the SLO with it; the paper takes the largest without, and then none if that one
+///            is too late with it. MINREQUIREDPARTITION has it too; the knee is that of the profile,
+///            without neighbours. Line 28 also holds for the neighbour that is there.
 ///          - For guided self-tuning, "the optimal partition computed for models" is the size above,
 ///            and a model may have several partitions.
 /// Order    rates falling, then the order of `demands`; GPUs by index.

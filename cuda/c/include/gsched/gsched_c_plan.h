@@ -53,6 +53,9 @@ typedef struct gsched_plan_options {
    * these batches, by which models on the same SMs slow each other. Of a model without one, kernels
    * are assumed by its metrics. NULL: of all models; NULL */
   const char* profiles;
+  /* Versions of the libraries whose kernels the graphs have, such as "torch=2.11.0,cudnn=91900": files
+   * that were measured with others are told in gsched_plan_report.warning. NULL: not compared; NULL */
+  const char* libraries;
 } gsched_plan_options;
 
 /* A captured graph of a model for batches of one size, with memory of its own. */
