@@ -36,6 +36,8 @@ assert len(pairs) >= 6 * 2
 for r in pairs:
     for side in "ab":
         assert float(r[f"corun_{side}_us"]) > 0.8 * float(r[f"solo_{side}_us"]) > 0, r
+        low, middle, high = (float(r[f"solo_{side}_{of}us"]) for of in ("p10_", "", "p90_"))
+        assert 0 < low <= middle <= high, r
     assert 0 < float(r["overlap"]) <= 1, r
     shared = int(r["sms_a"]) == int(r["sms_b"]) == machine["sms"]
     assert shared or int(r["sms_a"]) + int(r["sms_b"]) <= machine["sms"], r
@@ -76,6 +78,9 @@ assert int(row["victim_sms"]) == int(row["probe_sms"]) == machine["sms"], row
 kernels = rows("made/kernels")
 assert {r["probe"] for r in kernels} == {"probe_copy_64_blocks4"}, kernels
 assert {r["model"] for r in kernels} == {"saxpy", "sort"} and all(r["blocks"] == "4" for r in kernels), kernels
+for r in probes + kernels:
+    assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
+    assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY
 run counters --models saxpy --probes fp32:2 --out counted --minutes 1 --busy --quiet
 if [ "$rc" -eq 1 ] && grep -qE '^measure: (counters|CUPTI): ' err && [ "$(wc -l <err)" -eq 1 ]; then

@@ -109,6 +109,13 @@ TEST_CASE("measure: a file that lacks a newer column goes on without it") {
   open().add({{"b", "2.5", "64"}, {"c", "3.5", "32"}});
   CHECK(text_of(file) == "model,us\na,1.5\nb,2.5\nc,3.5\n");
   CHECK(open().size() == 3);
+  measure::row_file two(file, {"model", "us", "seen", "most"}, 1,
+                        2); // one of them is there, or none
+  two.add({{"d", "4.5", "16", "5"}});
+  CHECK(text_of(file) == "model,us\na,1.5\nb,2.5\nc,3.5\nd,4.5\n");
+  std::ofstream(file) << "model,us,seen\na,1.5,64\n";
+  measure::row_file(file, {"model", "us", "seen", "most"}, 1, 2).add({{"b", "2.5", "16", "5"}});
+  CHECK(text_of(file) == "model,us,seen\na,1.5,64\nb,2.5,16\n");
   std::ofstream(file) << "model,seen\na,64\n";
   CHECK(refusal(open) ==
         file.string() + ":1: other columns, expected model,us,seen; --anew starts over");

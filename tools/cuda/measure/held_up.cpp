@@ -78,7 +78,7 @@ part_report measure_held_up(session& s, double until) {
       if (predicted.empty() == b.held_up) ++wrong;
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
                       std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
-                      us_text(b.alone_us), us_text(b.us)});
+                      us_text(b.alone.median), us_text(b.beside.median)});
     }
     return rows;
   };

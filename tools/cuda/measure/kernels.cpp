@@ -23,8 +23,9 @@ part_report measure_kernels(session& s, double until) {
   report.name = "kernels";
   row_file file(s.how.out / "kernels.csv",
                 {"probe", "model", "batch", "operation", "blocks", "threads", "alone_us",
-                 "beside_us", "held_up"},
-                3);
+                 "beside_us", "held_up", "alone_p10_us", "alone_p90_us", "beside_p10_us",
+                 "beside_p90_us"},
+                3, 4);
   const auto rows_of = [&](const measured_graph& graph, const cuda::probe_options& probe) {
     const launch_shape of_probe = cuda::probe(probe, s.gpu.sms).launch();
     const whole_graph whole(*graph.instances.front());
@@ -33,8 +34,9 @@ part_report measure_kernels(session& s, double until) {
          cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes, s.progressed()))
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
                       std::to_string(b.operation), std::to_string(of_probe.blocks()),
-                      std::to_string(of_probe.threads_per_block()), us_text(b.alone_us),
-                      us_text(b.us), b.held_up ? "1" : "0"});
+                      std::to_string(of_probe.threads_per_block()), us_text(b.alone.median),
+                      us_text(b.beside.median), b.held_up ? "1" : "0", us_text(b.alone.p10),
+                      us_text(b.alone.p90), us_text(b.beside.p10), us_text(b.beside.p90)});
     return rows;
   };
   measure_beside(s, report, file, chosen(kernel_probes(s.gpu.sms), s.how.probes), until, rows_of);

@@ -130,11 +130,12 @@ public:
         pairs_(s.how.out / "corun_pairs.csv",
                {"model_a", "batch_a", "sms_a", "model_b", "batch_b", "sms_b", "solo_a_us",
                 "solo_b_us", "corun_a_us", "corun_b_us", "corun_a_p10_us", "corun_a_p90_us",
-                "corun_b_p10_us", "corun_b_p90_us", "overlap"},
+                "corun_b_p10_us", "corun_b_p90_us", "overlap", "solo_a_p10_us", "solo_a_p90_us",
+                "solo_b_p10_us", "solo_b_p90_us"},
                6),
         groups_(s.how.out / "corun_groups.csv",
                 {"group", "model", "batch", "sms", "solo_us", "corun_us", "corun_p10_us",
-                 "corun_p90_us"},
+                 "corun_p90_us", "solo_p10_us", "solo_p90_us"},
                 1) {
     report_.name = name_of(part::pairs);
   }
@@ -212,6 +213,8 @@ private:
       for (const cuda::replay_times& t : m.corun)
         for (const double us : {t.p10, t.p90}) row.push_back(us_text(us));
       row.push_back(fmt::format("{:.3f}", m.overlap));
+      for (const cuda::replay_times& t : m.solo)
+        for (const double us : {t.p10, t.p90}) row.push_back(us_text(us));
       pairs_.add({row});
       ++report_.measured;
       return;
@@ -221,7 +224,8 @@ private:
       row_file::row row{label(c, where)};
       for (std::string& field : side_key(graph(c, i), session_.on.sms(where[i])))
         row.push_back(std::move(field));
-      for (const double us : {m.solo[i].median, m.corun[i].median, m.corun[i].p10, m.corun[i].p90})
+      for (const double us : {m.solo[i].median, m.corun[i].median, m.corun[i].p10, m.corun[i].p90,
+                              m.solo[i].p10, m.solo[i].p90})
         row.push_back(us_text(us));
       rows.push_back(std::move(row));
     }

@@ -42,11 +42,12 @@ struct probing {
 class probe_part {
 public:
   explicit probe_part(session& s)
-      : session_(s), file_(s.how.out / "probes.csv",
-                           {"probe", "victim", "batch", "victim_sms", "probe_sms", "kind", "level",
-                            "blocks", "alone_us", "beside_us", "beside_p10_us", "beside_p90_us",
-                            "probe_rate_alone", "probe_rate_beside", "held_up", "probe_sms_seen"},
-                           5, 1) {
+      : session_(s),
+        file_(s.how.out / "probes.csv",
+              {"probe", "victim", "batch", "victim_sms", "probe_sms", "kind", "level", "blocks",
+               "alone_us", "beside_us", "beside_p10_us", "beside_p90_us", "probe_rate_alone",
+               "probe_rate_beside", "held_up", "probe_sms_seen", "alone_p10_us", "alone_p90_us"},
+              5, 3) {
     report_.name = name_of(part::probes);
   }
 
@@ -143,6 +144,7 @@ private:
       row.push_back(fmt::format("{:.6g}", rate));
     row.emplace_back(r.held_up ? "1" : "0");
     row.push_back(std::to_string(r.last.sms));
+    for (const double us : {r.alone.p10, r.alone.p90}) row.push_back(us_text(us));
     file_.add({std::move(row)});
     ++report_.measured;
     report_.spread(r.alone.spread(), name(p) + ", alone");

@@ -62,7 +62,8 @@ void row_file::read() {
     const row fields = fields_of(std::string_view(text).substr(from, end - from));
     from = end + 1;
     ++number;
-    if (!has_header_ && fields.size() + newer_ == columns_.size() &&
+    if (!has_header_ && fields.size() <= columns_.size() &&
+        fields.size() + newer_ >= columns_.size() &&
         std::equal(fields.begin(), fields.end(), columns_.begin()))
       columns_ = fields;
     if (!has_header_ && fields != columns_)

@@ -20,8 +20,8 @@ public:
   using row = std::vector<std::string>;
 
   /// Reads the file, if there is one. The first `keys` columns name a row. A last line without an
-  /// end is one whose writing was interrupted: it is removed. A file without the last `newer`
-  /// columns goes on without them.
+  /// end is one whose writing was interrupted: it is removed. A file without some or all
+  /// of the last `newer` columns goes on without them.
   row_file(std::filesystem::path file, row columns, std::size_t keys, std::size_t newer = 0);
 
   [[nodiscard]] bool has(const row& key) const { return keys_.contains(key); }

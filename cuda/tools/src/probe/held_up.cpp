@@ -72,9 +72,9 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
   std::vector<beside_operation> all;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     if (together[i].empty()) continue;
-    const double before = summarize(std::move(alone[i])).median;
-    const double after = summarize(std::move(together[i])).median;
-    all.push_back({i, before, after, after > before + limit_us / 2});
+    const replay_times before = summarize(std::move(alone[i]));
+    const replay_times after = summarize(std::move(together[i]));
+    all.push_back({i, before, after, after.median > before.median + limit_us / 2});
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/cuda_tools/probe.hpp>
+#include <gsched/cuda_tools/replay_times.hpp>
 
 #include <cuda.h>
 
@@ -11,12 +12,12 @@
 
 namespace gsched::cuda {
 
-/// An operation of a graph that ran beside a probe. Times are medians of all passes.
+/// An operation of a graph that ran beside a probe.
 struct beside_operation {
   std::size_t operation = 0;
-  double alone_us = 0;  ///< from its launch to its end, with nothing else on the GPU
-  double us = 0;        ///< the same beside the probe
-  bool held_up = false; ///< it waited for the probe, which ended by itself
+  replay_times alone{}; ///< of all passes, from its launch to its end, with nothing else on the GPU
+  replay_times beside{}; ///< the same beside the probe
+  bool held_up = false;  ///< it waited for the probe, which ended by itself
 };
 
 /// Runs each kernel of a graph by itself, in order, beside a probe that ends by itself after
