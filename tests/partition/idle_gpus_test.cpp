@@ -31,7 +31,7 @@ std::vector<std::uint32_t> gpus_of(const partition_plan& p) {
 
 TEST_CASE("random plans spread to all GPUs that they can, with no fault and nothing else changed") {
   std::mt19937_64 random(32);
-  int plans = 0, spread_out = 0;
+  int plans = 0, spread_out = 0, split = 0;
   for (int i = 0; i < 300; ++i) {
     CAPTURE(i);
     const std::size_t models = 1 + random() % 4;
@@ -51,21 +51,32 @@ TEST_CASE("random plans spread to all GPUs that they can, with no fault and noth
     REQUIRE(spread == with_idle_gpus(*plan, shapes));
     const auto faults = faults_of(spread, demands, t, shapes);
     REQUIRE_MESSAGE(faults.empty(), faults.front());
+    // What moved is as it was but for its GPU. What was split off is the last.
     partition_plan back = spread;
-    for (std::size_t g = 0; g < back.gpulets.size(); ++g)
+    for (; back.gpulets.size() > plan->gpulets.size(); back.gpulets.pop_back()) {
+      REQUIRE(back.gpulets.back().portions.size() == 1);
+      ++split;
+    }
+    for (std::size_t g = 0; g < back.gpulets.size(); ++g) {
       back.gpulets[g].gpu = plan->gpulets[g].gpu;
+      REQUIRE(!back.gpulets[g].portions.empty());
+      if (spread.gpulets.size() > plan->gpulets.size())
+        back.gpulets[g].portions = plan->gpulets[g].portions;
+    }
     REQUIRE(back == *plan);
-    // Where a GPU stays empty, no GPU has two partitions of which that one can make the largest.
+    // Where a GPU stays empty, it can make no partition that another GPU can spare, whole or a model of it.
     for (std::uint32_t empty = 0; empty < shapes.size(); ++empty) {
       if (sms_of(spread, empty) > 0) continue;
       for (const std::vector<gpulet>& here : by_gpu(spread))
-        for (const gpulet& g : here) REQUIRE((here.size() < 2 || !shapes[empty].can_make(g.sms)));
+        for (const gpulet& g : here)
+          REQUIRE(((here.size() < 2 && g.portions.size() < 2) || !shapes[empty].can_make(g.sms)));
     }
     spread_out += spread != *plan;
   }
-  MESSAGE("plans " << plans << ", spread " << spread_out);
+  MESSAGE("plans " << plans << ", spread " << spread_out << ", split " << split);
   CHECK(plans > 100);
   CHECK(spread_out > 30);
+  CHECK(split > 10);
 }
 
 TEST_CASE("the largest partition of the fullest GPU moves, and a region moves as one") {
@@ -84,6 +95,17 @@ TEST_CASE("the largest partition of the fullest GPU moves, and a region moves as
   const std::vector<gpu_shape> small{{sm_count{64}, sm_count{8}}, {sm_count{16}, sm_count{8}}};
   CHECK(gpus_of(with_idle_gpus({{partition_of(0, 24), partition_of(0, 16)}}, small)) ==
         std::vector<std::uint32_t>{0, 1});
+}
+
+TEST_CASE("models that share a partition get one each where GPUs are empty") {
+  const std::vector<gpu_shape> four(4, gpu_shape{sm_count{64}, sm_count{8}});
+  partition_plan plan{{partition_of(0, 24), partition_of(1, 16)}};
+  plan.gpulets[0].portions = {{0, 5, 2}, {1, 9, 4}, {2, 9, 1}};
+  const partition_plan spread = with_idle_gpus(plan, four);
+  CHECK(gpus_of(spread) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(spread.gpulets[0].portions == std::vector<portion>{{0, 5, 2}});
+  CHECK(spread.gpulets[2] == gpulet{2, sm_count{24}, from_us(1000), {{1, 9, 4}}, 0});
+  CHECK(spread.gpulets[3] == gpulet{3, sm_count{24}, from_us(1000), {{2, 9, 1}}, 0});
 }
 
 } // namespace gsched::testing

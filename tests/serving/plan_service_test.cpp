@@ -421,6 +421,7 @@ TEST_CASE("batches too slow for any plan are served as well as there is a plan")
   service s;
   s.options.length = 50s;
   s.options.period = 10s;
+  s.options.fills = false;
   s.slos = {9ms, 20ms};
   s.true_slowdown = {4, 1};
   s.offer(app_of_model("m0", 0, 9ms), {{at(0s), 100}});

@@ -131,8 +131,9 @@ std::string idle_of(const options& o, const period_outcome& p) {
   if (gpus > 0)
     all += fmt::format("{} GPUs idle: {}", gpus,
                        p.plan.gpulets.empty() ? "there is no plan"
-                       : o.service.fills      ? "no partition can be moved there"
-                                              : "--leave-idle");
+                       : o.service.fills
+                           ? "there are fewer models than GPUs, or no partition fits there"
+                           : "--leave-idle");
   if (sms > 0)
     all += fmt::format("{}{} SMs idle on GPUs in use: {}", all.empty() ? "" : "; ", sms,
                        o.service.fills ? "no partition gets nearer to its SLO by them, without "

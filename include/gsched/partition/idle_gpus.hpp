@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -16,12 +17,15 @@ namespace gsched {
 /// A plan that also uses the GPUs that `plan` leaves empty: partitions move there. Those of a region
 /// move together. Each empty GPU in turn gets, of the GPU with the fewest idle SMs that has more
 /// than one to give, the largest that it can make. Partitions keep their order and all but the GPU.
+/// Where there is none, it gets a partition of that size for one of the models of the partition with
+/// the most, which then has it to itself: that with the highest rate. Such partitions stand last.
 ///
-/// `shapes` are the GPUs. A GPU that can make none of the partitions, or for which none is left,
+/// `shapes` are the GPUs. A GPU that can make none of the partitions, or for which no model is left,
 /// stays empty.
 ///
 /// Source   gsched's own.
-/// Order    idle SMs rising, then by GPU; SMs falling, then the order of the partitions.
+/// Order    idle SMs rising, then by GPU; SMs falling, then the order of the partitions. Models
+///          falling, then the order of the partitions.
 /// Errors   none. The caller owes: faults_of finds no fault in `plan`. It then finds none in the
 ///          result, by an interference model that expects no more of fewer neighbours.
 /// Cost     O(GPUs x partitions x log partitions).
@@ -57,17 +61,38 @@ namespace gsched {
     });
     return all;
   };
-  for (std::uint32_t to = 0; to < shapes.size(); ++to) {
-    if (std::any_of(spread.gpulets.begin(), spread.gpulets.end(),
-                    [&](const gpulet& g) { return g.gpu == to; }))
-      continue;
+  const auto try_move = [&](std::uint32_t to) {
     for (const place& p : places()) {
       if (!shapes[to].can_make(sm_count{p.sms})) continue;
       const gpulet moved = spread.gpulets[p.first];
       for (std::size_t i = 0; i < spread.gpulets.size(); ++i)
         if (i == p.first || is_beside(spread.gpulets[i], moved)) spread.gpulets[i].gpu = to;
-      break;
+      return true;
     }
+    return false;
+  };
+  const auto try_split = [&](std::uint32_t to) {
+    std::size_t from = 0, most = 1;
+    for (std::size_t i = 0; i < spread.gpulets.size(); ++i)
+      if (const gpulet& g = spread.gpulets[i];
+          g.portions.size() > most && shapes[to].can_make(g.sms)) {
+        from = i;
+        most = g.portions.size();
+      }
+    if (most == 1) return;
+    std::vector<portion>& models = spread.gpulets[from].portions;
+    const auto busiest =
+        std::max_element(models.begin(), models.end(),
+                         [](const portion& a, const portion& b) { return a.rate < b.rate; });
+    gpulet alone{to, spread.gpulets[from].sms, spread.gpulets[from].cycle, {*busiest}, 0};
+    models.erase(busiest);
+    spread.gpulets.push_back(std::move(alone));
+  };
+  for (std::uint32_t to = 0; to < shapes.size(); ++to) {
+    if (std::any_of(spread.gpulets.begin(), spread.gpulets.end(),
+                    [&](const gpulet& g) { return g.gpu == to; }))
+      continue;
+    if (!try_move(to)) try_split(to);
   }
   return spread;
 }
