@@ -48,6 +48,15 @@ low=(--rates lenet=270,googlenet=270,resnet50=270 --slo lenet=5,googlenet=44,res
 serve low "${low[@]}" --interference none
 serve low_before "${low[@]}" --start due --leave-idle --interference none
 grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" || { echo "idle SMs are not told"; failed=1; }
+# So are GPUs, one for each model. A model too slow for every partition is named.
+many=(--rates lenet=100,vgg16=100 --slo lenet=5,vgg16=130 --gpus 4 --seconds 5)
+serve many "${many[@]}"
+grep -qF '2 GPUs idle: there are fewer models than GPUs' "$work/many.txt" || { echo "idle GPUs are not told"; failed=1; }
+serve many_before "${many[@]}" --leave-idle
+grep -qF '3 GPUs idle: --leave-idle' "$work/many_before.txt" || { echo "GPUs left idle are not told"; failed=1; }
+serve too_slow --rates lenet=1000,resnet50=100 --gpus 2 --seconds 20 --period 5 --true-slowdown lenet=10
+grep -qF 'lenet: batches take 10 times as planned, and no partition keeps the SLO' "$work/too_slow.txt" ||
+  { echo "a model that is too slow is not told"; failed=1; }
 serve stalls --rates resnet50=300,vgg16=300 --gpus 1 --seconds 5 --once --true-slowdown vgg16=9 --stalls 5
 grep -qE '^[0-9]+ batches took more than 5 ms longer than expected: .* too long on the GPU' "$work/stalls.txt" ||
   { echo "stalls are not told"; failed=1; }
