@@ -229,7 +229,7 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
 gsched_plan_options plan_opened;
 int plan_models, plan_graphs[8], plan_batches[8][64];
 double plan_slo_us[8], plan_rate[8];
-char plan_names[8][32], plan_texts[256];
+char plan_names[8][32], plan_texts[256], plan_libraries[256];
 int gsched_default_plan_options(gsched_plan_options* o) {
   if (o->size != sizeof *o) return fail(GSCHED_BAD_ARGUMENT, "size");
   o->planner = "best", o->replans = 1, o->headroom = 1.2;
@@ -240,6 +240,7 @@ int gsched_plan_open(const gsched_plan_options* o, const gsched_plan_model* m, u
   plan_opened = *o;
   snprintf(plan_texts, sizeof plan_texts, "%s %s %s %s %s", o->table, o->planner,
            o->interference ? o->interference : "-", o->solo ? o->solo : "-", o->profiles ? o->profiles : "-");
+  snprintf(plan_libraries, sizeof plan_libraries, "%s", o->libraries ? o->libraries : "-");
   if (strcmp(o->table, "none.csv") == 0) return fail(GSCHED_IO, "none.csv: cannot be read, expected a file");
   if (o->period_us > 1e9) return fail(GSCHED_BAD_ARGUMENT, "period_us 2000000000, expected 1000 to 1000000000");
   plan_models = (int)n;
