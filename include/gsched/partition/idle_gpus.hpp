@@ -28,7 +28,7 @@ namespace gsched {
 ///          falling, then the order of the partitions.
 /// Errors   none. The caller owes: faults_of finds no fault in `plan`. It then finds none in the
 ///          result, by an interference model that expects no more of fewer neighbours.
-/// Cost     O(GPUs x partitions x log partitions).
+/// Cost     O(empty GPUs x partitions^2).
 /// Threads  any.
 [[nodiscard]] inline partition_plan with_idle_gpus(const partition_plan& plan,
                                                    std::span<const gpu_shape> shapes) {

@@ -192,7 +192,7 @@ public:
       detail::batch_choice c = detail::choose_batch(
           of.waiting.size(), of.desired, of.times, now, p.latest_end(which, now),
           [&](std::size_t i) { return of.waiting[i].deadline; });
-      if (c.take == 0 && must_probe(of, now)) c = {c.drop - 1, 1};
+      if (c.take == 0 && try_probe(of, now)) c = {c.drop - 1, 1};
       request_counts& counts = models_[of.model].counts;
       for (std::size_t i = 0; i < c.drop; ++i) drop(of.model, of.waiting.pop());
       counts.waiting -= c.drop + c.take;
@@ -257,8 +257,8 @@ private:
     time_point next_probe{};
   };
 
-  /// F8. Counts the probe.
-  [[nodiscard]] bool must_probe(const served_portion& of, time_point now) noexcept {
+  /// Whether the last of the requests that would be dropped is a probe now (F8); then the next is later.
+  [[nodiscard]] bool try_probe(const served_portion& of, time_point now) noexcept {
     time_point& next = models_[of.model].next_probe;
     if (of.times.front() <= slos_[of.model] || now < next) return false;
     next = now + std::max(options_.probe, 10 * of.times.front());

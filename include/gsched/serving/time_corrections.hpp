@@ -57,7 +57,7 @@ struct correction_options {
 /// Threads  one owner.
 class time_corrections {
 public:
-  static constexpr double longest = 1000;
+  static constexpr double longest = 1000; ///< bound of a correction
 
   /// `room`: see room_of; empty: no model is ever too slow.
   explicit time_corrections(std::size_t models, correction_options o = {},
