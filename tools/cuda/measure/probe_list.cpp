@@ -24,8 +24,8 @@ std::vector<cuda::probe_options> probe_list(sm_count sms) {
   };
   using cuda::probe_kind;
   for (const cuda::probe_description& d : cuda::probe_kinds()) add(d.kind, 0);
-  for (const std::uint32_t eighths : {1u, 2u, 4u})
-    add(probe_kind::copy, 0, std::max(1u, sms.count() * eighths / 8));
+  for (const std::uint32_t part : {32u, 8u, 4u, 2u}) // of the SMs; the first one shows l2_loss
+    add(probe_kind::copy, 0, std::max(1u, sms.count() / part));
   for (const std::uint32_t mib : {8u, 20u}) add(probe_kind::copy, mib, 0, 256);
   for (const std::uint32_t chains : {1u, 2u, 3u}) {
     add(probe_kind::fp32, chains);
