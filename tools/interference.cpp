@@ -25,7 +25,7 @@ int calibrate_graphs(const options& o) {
   std::size_t done = 0;
   common::progress_bar bar("calibrating", steps_of_calibration(o.pairs), o.progress);
   const calibration found =
-      calibrate(*o.fitted_with, o.pairs, o.begin, [&] { bar.update(++done); });
+      calibrate(*o.fitted_with, o.pairs, o.probes, o.begin, [&] { bar.update(++done); });
   if (!o.out.empty())
     common::save(o.out, [&](std::ostream& to) { write_calibrated(to, o.solo, found); });
   if (!o.quiet) print_calibration(std::cout, o, found);

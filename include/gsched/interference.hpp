@@ -13,6 +13,7 @@
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/l2_loss.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/interference/pair_slowdowns.hpp>
 #include <gsched/interference/replay_law.hpp>

@@ -117,7 +117,7 @@ assert errors[int(0.8 * (len(errors) - 1))] <= 0.15, errors
 PY
 
 # What is particular about graphs, from pairs: those of slow-downs that are predicted with factors are
-# found again, and errors fall. All but the two columns of the solo metrics stay.
+# found again, and errors fall. All but the columns of these stay.
 models=(lenet googlenet resnet50 vgg16)
 awk -F, -v OFS=, 'NR == 1 { print $0, "sensitivity", "pressure"; next }
   { print $0, ($1 == "resnet50" ? 2 : 1), ($1 == "vgg16" ? 2 : 1) }' "$solo" > factored.csv
@@ -148,6 +148,7 @@ for law in j["laws"].values():
 after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 assert len(after) == len(before)
 for a, b in zip(after, before):
+    assert a.pop("l2_loss") == "0"
     factors = float(a.pop("sensitivity")), float(a.pop("pressure"))
     assert factors == (found[b["model"]] if b["batch"] == "8" and b["model"] in found else (1, 1)), b
     assert a == b
@@ -201,7 +202,8 @@ python3 - "$data/profiles/lenet_b1.json" probes <<'PY'
 import json, sys
 p = json.load(open(sys.argv[1]))
 p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
-p["operations"][0]["after"] = []
+p["operations"][0].update(after=[], duration_us=100)
+p.pop("graph_replay_us", None)
 for level, dram in ((1, 0.2), (2, 0.8)):
     p["model"] = f"probe_copy_{level}"
     p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "ipc": 1, "l2": dram, "l2_hit_rate": 0, "dram": dram})
@@ -234,6 +236,52 @@ expect "copies between host and GPU are left out, and counted" \
 serves evaluate --coefficients "$law" --corun known.csv --laws disjoint --profiles probes --profiles "$data/profiles" \
   --test-probes waiting.csv --json waiting.json
 expect "also where all rows wait" grep -q '"probe_rows_held_up": 1' waiting.json
+
+# What graphs lose of L2, of rows beside a slow copy on other SMs: found again, and then predicted.
+slow="probe_copy_1,vgg16,32,64,68,copy,40,16000" # of whose 132 blocks 40 take 7% of DRAM
+others=(--profiles probes --profiles "$data/profiles" --coefficients "$law")
+{ echo "$columns"; echo "$slow,17000,1,0.9,0"; } > slow.csv
+serves evaluate "${others[@]}" --corun known.csv --laws disjoint --test-probes slow.csv --json before.json
+python3 - before.json > measured.txt <<'PY'
+import json, sys
+[row] = json.load(open(sys.argv[1]))["probe_rows"]
+print(16000 * (2 * row["predicted"] - 1 + 0.2))
+PY
+{ echo "$columns"; echo "$slow,$(cat measured.txt),1,0.9,0"
+  echo "probe_copy_2,vgg16,32,64,68,copy,132,16000,99000,1,0.9,0" # too fast to say only this
+  echo "probe_copy_1,vgg16,32,132,132,copy,40,8000,99000,1,0.9,0"; } > slow.csv # on the same SMs
+serves calibrate "${others[@]}" --probes slow.csv --solo "$solo" --out lost.csv --json lost.json
+expect "the loss is printed" grep -qE '^vgg16_b32 +0 +- +- +0\.200$' out
+expect "and written, and all else stays" python3 - lost.json lost.csv "$solo" <<'PY'
+import csv, json, sys
+j = json.load(open(sys.argv[1]))
+assert [(g["model"], g["batch"], g["l2_loss"]) for g in j["graphs"]] == [("vgg16", 32, 0.2)] and "laws" not in j, j
+after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
+for a, b in zip(after, before, strict=True):
+    lost = float(a.pop("l2_loss"))
+    assert lost == (0.2 if (b["model"], b["batch"]) == ("vgg16", "32") else 0), b
+    assert (a.pop("sensitivity"), a.pop("pressure")) == ("1", "1") and a == b
+PY
+serves calibrate "${others[@]}" --probes slow.csv --solo lost.csv --out again.csv --quiet
+expect "its own output says the same" cmp lost.csv again.csv
+{ echo "$columns"; echo "$slow,17000,1,0.9,0"; } > slow_again.csv
+serves evaluate "${others[@]}" --corun known.csv --laws disjoint --solo lost.csv --test-probes slow_again.csv --json after.json
+expect "predictions have the loss" python3 - before.json after.json <<'PY'
+import json, sys
+before, after = (json.load(open(f))["probe_rows"][0]["predicted"] for f in sys.argv[1:])
+assert abs(after - before - 0.2) < 1e-5, (before, after)
+PY
+serves calibrate "${others[@]}" --probes slow.csv --corun pairs.csv --solo "$solo" --out both.csv --quiet
+expect "pairs count beside probes where they are given" python3 - both.csv <<'PY'
+import csv, sys
+rows = {(r["model"], r["batch"]): r for r in csv.DictReader(open(sys.argv[1]))}
+assert float(rows["vgg16", "32"]["l2_loss"]) == 0.2 and float(rows["resnet50", "8"]["sensitivity"]) > 1.3, rows
+PY
+refuses "no graph beside a slow copy on other SMs, expected rows of a probe that uses 5 to 10% of DRAM" calibrate \
+  "${others[@]}" --probes probes.csv --solo "$solo"
+refuses "--probes" calibrate --probes nowhere.csv
+sed '1s/$/,l2_loss/; 2,$s/$/,-0.1/' "$solo" > negative.csv
+refuses "negative.csv:2: '-0.1', expected a number from 0 to 10" calibrate "${others[@]}" --probes slow.csv --solo negative.csv
 
 { echo "$columns"; echo "probe_copy_1,vgg16,32,5000,68,copy,132,16000,17000,1,0.9,0"; } > sms.csv
 refuses "sms.csv:2: 5000 and 68 SMs, expected all 132 for both, or parts of them" evaluate --coefficients "$law" \
@@ -330,7 +378,7 @@ refuses "lenet_b1: a profile of 132 SMs, expected the GPU's 144" evaluate --sms 
 awk -F, 'NR == 1 || $3 == 132' "$corun" > all_sms.csv
 refuses "calibrate: no pair on SMs of its own, expected some" calibrate --corun all_sms.csv
 awk -F, '!($1 == "vgg16" && $2 == 8)' "$solo" > lacks.csv
-refuses "lacks.csv: no row of vgg16, batch 8, expected one of each graph of the pairs" calibrate --corun pairs.csv --solo lacks.csv --out x.csv
+refuses "lacks.csv: no row of vgg16, batch 8, expected one of each graph that was measured" calibrate --corun pairs.csv --solo lacks.csv --out x.csv
 expect "nothing is written" test ! -e x.csv
 echo '{"gsched_interference": 4}' > empty.json
 refuses "empty.json: /contention is missing" evaluate --coefficients empty.json

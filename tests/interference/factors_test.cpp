@@ -85,8 +85,8 @@ TEST_CASE(
     return std::uniform_real_distribution<double>(least, most)(random);
   };
   for (int i = 0; i < 5000; ++i) {
-    mean_use own{any(0, 1), any(0, 1), any(0, 1), any(0, 0.5), any(0, 1), {}};
-    mean_use other{any(0, 1), any(0, 1), any(0, 1), any(0, 0.5), any(0, 1), {}};
+    mean_use own{any(0, 1), any(0, 1), any(0, 1), any(0, 0.5), any(0, 1), {}, {}};
+    mean_use other{any(0, 1), any(0, 1), any(0, 1), any(0, 0.5), any(0, 1), {}, {}};
     const double usual = mean_slowdown(c, own, other.as_neighbour());
     own.factors.pressure = any(0.1, 10); // which it does not feel itself
     REQUIRE(mean_slowdown(c, own, other.as_neighbour()) == usual);
@@ -103,9 +103,9 @@ TEST_CASE(
       REQUIRE(pressed <= by_it * (1 + 1e-12));
   }
   mean_use sum;
-  sum.add(mean_use{0.25, 0.5, 0, 0.125, 0.75, {1, 2}}.as_neighbour());
-  sum.add(mean_use{0.25, 0.5, 0, 0.125, 0.75, {}}.as_neighbour());
-  CHECK(sum == mean_use{0.75, 1.5, 0, 0.375, 0.75, {}});
+  sum.add(mean_use{0.25, 0.5, 0, 0.125, 0.75, {1, 2}, {}}.as_neighbour());
+  sum.add(mean_use{0.25, 0.5, 0, 0.125, 0.75, {}, {}}.as_neighbour());
+  CHECK(sum == mean_use{0.75, 1.5, 0, 0.375, 0.75, {}, {}});
 }
 
 TEST_CASE("factors: graphs on SMs of their own are slowed by them, as far as they are not 1") {

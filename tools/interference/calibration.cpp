@@ -6,10 +6,11 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/demand.hpp>
+#include <gsched/interference/solo_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <ostream>
 #include <set>
 #include <span>
@@ -54,16 +55,51 @@ std::vector<double> residuals_of(const some_groups& groups, const interference_c
   return r;
 }
 
+double to_thousandths(double x) { return std::round(x * 1e3) / 1e3; }
+
+/// Whether a graph stands beside a stream that is slow, and pushes out all that it has in L2.
+bool beside_stream(const known_group& g) {
+  constexpr double most = 2 * l2_loss::stream;
+  const known_side& probe = g.sides.front();
+  if (g.shared || !probe.endless || g.sides.back().row.model.starts_with("probe_")) return false;
+  const double dram = mean_demand(*probe.chain).of(resource::dram);
+  return dram >= l2_loss::stream && dram <= most;
+}
+
+void find_losses(calibration& into, workloads& known, const group_set& streams,
+                 const interference_coefficients& c) {
+  some_groups groups;
+  for (const known_group& g : streams.groups)
+    if (beside_stream(g)) groups.push_back(&g);
+  if (groups.empty())
+    throw error(errc::too_small,
+                "calibrate: no graph beside a slow copy on other SMs, expected rows of a probe "
+                "that uses 5 to 10% of DRAM, as of measure probes");
+  for (const known_group* g : groups) known.set_loss(graph_of(g->sides.back()), {});
+  const std::vector<std::vector<double>> slow = predict_all(c, groups, true);
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const known_side& side = groups[g]->sides.back();
+    graph_factors& of = into.graphs[graph_of(side)];
+    of.lost.part += l2_loss::of(side.row.slowdown(), slow[g].back()).part;
+    ++of.streams;
+  }
+  for (auto& [graph, of] : into.graphs) {
+    if (of.streams == 0) continue;
+    of.lost.part = to_thousandths(of.lost.part / static_cast<double>(of.streams));
+    known.set_loss(graph, of.lost);
+  }
+}
+
 } // namespace
 
 std::size_t steps_of_calibration(const group_set& pairs) {
   return sweeps * groups_by_graph(pairs).size();
 }
 
-calibration calibrate(workloads& known, const group_set& pairs, const interference_coefficients& c,
-                      const on_progress& progress) {
+calibration calibrate(workloads& known, const group_set& pairs, const group_set& streams,
+                      const interference_coefficients& c, const on_progress& progress) {
   const std::map<model_batch, some_groups> by_graph = groups_by_graph(pairs);
-  if (by_graph.empty())
+  if (by_graph.empty() && !pairs.groups.empty())
     throw error(errc::too_small, "calibrate: no pair on SMs of its own, expected some");
   const auto errors = [&](subject law) { return judge(pairs, law, c).seen; };
   calibration found;
@@ -71,6 +107,8 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
     found.graphs[graph].pairs = groups.size();
     known.set_factors(graph, {});
   }
+  if (!streams.groups.empty()) find_losses(found, known, streams, c);
+  if (by_graph.empty()) return found;
   found.kernels_before = errors(subject::disjoint);
   found.means_before = errors(subject::disjoint_means);
   // Logarithms of both factors; as unsure at first as a factor of 1.6.
@@ -94,10 +132,10 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
       progress();
     }
   for (auto& [graph, of] : found.graphs) {
-    const auto rounded = [](double x) {
-      return std::clamp(std::round(x * 1e3) / 1e3, corun_factors::least, corun_factors::most);
+    const auto bounded = [](double x) {
+      return std::clamp(to_thousandths(x), corun_factors::least, corun_factors::most);
     };
-    of.factors = {rounded(of.factors.sensitivity), rounded(of.factors.pressure)};
+    of.factors = {bounded(of.factors.sensitivity), bounded(of.factors.pressure)};
     known.set_factors(graph, of.factors);
   }
   found.kernels_after = errors(subject::disjoint);
@@ -107,11 +145,17 @@ calibration calibrate(workloads& known, const group_set& pairs, const interferen
 
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found) {
-  common::write_factors(out, solo,
-                        [&](const std::string& model, std::uint32_t batch, const corun_factors&) {
-                          const auto of = found.graphs.find({model, batch});
-                          return of == found.graphs.end() ? corun_factors{} : of->second.factors;
-                        });
+  const auto some = [&](std::size_t graph_factors::*of) {
+    return std::any_of(found.graphs.begin(), found.graphs.end(),
+                       [&](const auto& g) { return g.second.*of != 0; });
+  };
+  const bool pairs = some(&graph_factors::pairs), streams = some(&graph_factors::streams);
+  common::write_factors(out, solo, [&](solo_metrics& row) {
+    const auto at = found.graphs.find({row.model, row.batch});
+    const graph_factors of = at == found.graphs.end() ? graph_factors{} : at->second;
+    if (pairs) row.factors = of.factors;
+    if (streams) row.lost = of.lost;
+  });
 }
 
 } // namespace interference

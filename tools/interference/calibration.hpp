@@ -7,6 +7,7 @@
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/interference/error_summary.hpp>
+#include <gsched/interference/l2_loss.hpp>
 
 #include <cstddef>
 #include <filesystem>
@@ -15,13 +16,15 @@
 
 namespace interference {
 
-/// The factors of a graph, and on how many measured slow-downs they rest.
+/// What was found of a graph, and on how many measured slow-downs it rests.
 struct graph_factors {
-  gsched::corun_factors factors{};
-  std::size_t pairs = 0; ///< of the graph with others, or with itself
+  gsched::corun_factors factors{}; ///< where there are pairs
+  std::size_t pairs = 0;           ///< of the graph with others, or with itself
+  gsched::l2_loss lost{};          ///< where there are streams
+  std::size_t streams = 0;         ///< rows of the graph beside one
 };
 
-/// What calibrate finds.
+/// What calibrate finds. Errors are empty where it has no pairs.
 struct calibration {
   std::map<model_batch, graph_factors> graphs;
   gsched::error_summary kernels_before, kernels_after; ///< of the law by kernels, on these pairs
@@ -31,17 +34,23 @@ struct calibration {
 /// How many steps calibrate takes.
 [[nodiscard]] std::size_t steps_of_calibration(const group_set& pairs);
 
-/// Looks for the factors of each graph that has pairs on SMs of their own, and sets them in `known`,
-/// which has the graphs of `pairs`. One pair of factors serves the laws by kernels and by means: they
-/// lessen the sum of both laws' errors, drawn to 1 where pairs are few. The coefficients stay.
-/// Errors   gsched::error (too_small) for pairs none of which is on SMs of their own.
+/// Looks for what `pairs` and `streams`, which are of `known`, say of each graph, and sets it there.
+/// - Of rows of `streams` in which a graph stands beside a probe on other SMs that uses one to two
+///   times l2_loss::stream of DRAM: its l2_loss, the mean of all its rows.
+/// - Of pairs on SMs of their own: its factors, by its loss. One pair of factors serves the laws by
+///   kernels and by means: they lessen the sum of both laws' errors, drawn to 1 where pairs are few.
+/// The coefficients stay.
+/// Errors   gsched::error (too_small) for pairs none of which is on SMs of their own, and for
+///          streams none of which is a row as above.
 /// Cost     some 100 predictions of each pair.
 [[nodiscard]] calibration calibrate(workloads& known, const group_set& pairs,
+                                    const group_set& streams,
                                     const gsched::interference_coefficients& c,
                                     const on_progress& progress);
 
-/// Writes the rows of a file of solo metrics as they are, but with the factors that were found in
-/// the columns sensitivity and pressure.
+/// Writes the rows of a file of solo metrics as they are, but with what was found in the columns
+/// sensitivity, pressure and l2_loss. Without pairs the factors are those of the file, without
+/// streams the losses.
 /// Errors   those of common::write_factors.
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found);

@@ -60,14 +60,16 @@ CSV files
   --test-kernels probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up, likewise
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
                  if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
-                 and, from calibrate, sensitivity,pressure
+                 and, from calibrate, sensitivity,pressure,l2_loss
+  --probes       as --test-probes
 
 Calibration
-  What counters do not say of a graph, a few measured pairs do: how much more or less it is slowed
-  than the law says, and how much more or less it slows others. Of pairs on SMs of their own,
-  calibrate finds both numbers for each graph, and writes the solo metrics with them. All predictions
-  for SMs of their own use them, and so do plans. For a new graph, measure it beside two others:
-  measure pairs --beside.
+  Counters do not say all of a graph. calibrate finds three numbers for it, and writes the solo
+  metrics with them; predictions and plans use them.
+  l2_loss      how much longer it takes when neighbours push its data out of L2: of --probes, a graph
+               beside a copy by few blocks (measure probes --probes copy:4096:4 --split own)
+  sensitivity, of --corun, how much more or less it is slowed than the law says, and slows others,
+  pressure     on SMs of their own. For a new graph, two others are enough: measure pairs --beside.
 
 Examples
   interference evaluate
@@ -85,6 +87,9 @@ Examples
   interference calibrate --corun mine/corun_pairs.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with the sensitivity and the pressure of each graph
+  interference calibrate --probes mine/probes.csv --solo mine/solo_metrics.csv
+                         --profiles mine/profiles --out mine/calibrated.csv
+      solo metrics with what each graph loses of L2
   interference paper
       the measurements of Elvinger et al. (SoCC 2025), predicted from their utilisations
 
@@ -94,7 +99,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
               solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
-              test_kernels, test_solo, sms, laws, coefficients, out, graphs, safe = "1.2";
+              test_kernels, test_solo, streams, sms, laws, coefficients, out, graphs, safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
   output_options output;
@@ -139,14 +144,16 @@ void declare(command_line& line, raw_options& raw) {
               "SMs of the GPU; default: what machine.json beside --solo says");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
   raw.output.declare(line, {.progress = false});
-  line.subcommand("calibrate", "What is particular about each graph, from a few of its pairs");
+  line.subcommand("calibrate", "What is particular about each graph, from a few measurements");
   line.option("--corun", raw.corun, "FILE", "Measured pairs; those on SMs of their own count");
+  line.option("--probes", raw.streams, "FILE",
+              "Graphs beside slow copies on other SMs; then pairs\ncount if --corun is given");
   line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
   declare_profiles(line, raw.profiles);
   line.option("--sms", raw.sms, "N",
               "SMs of the GPU; default: what machine.json beside --corun says");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
-  line.option("--out", raw.out, "FILE", "The rows of --solo, with sensitivity and pressure");
+  line.option("--out", raw.out, "FILE", "The rows of --solo, with what was found");
   raw.output.declare(line);
   line.subcommand("paper", "Measurements of a paper, and what the law predicts");
   line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
@@ -157,11 +164,12 @@ void declare(command_line& line, raw_options& raw) {
 /// beside the solo metrics where there are none; otherwise an H200. Refuses files of different GPUs.
 measured_gpu gpu_of(const raw_options& raw, command what) {
   std::vector<measured_file> files;
-  if (what != command::predict) files.push_back({"--corun", raw.corun});
+  if (what != command::predict && !raw.corun.empty()) files.push_back({"--corun", raw.corun});
   files.push_back({"--solo", raw.solo});
   for (const auto& [option, file] : {std::pair{"--test-corun", raw.test_corun},
                                      {"--test-groups", raw.test_groups},
                                      {"--test-probes", raw.test_probes},
+                                     {"--probes", raw.streams},
                                      {"--test-kernels", raw.test_kernels},
                                      {"--test-solo", raw.test_solo},
                                      {"--coefficients", raw.coefficients}})
@@ -288,14 +296,15 @@ void read_tests(options& o, const raw_options& raw, sm_count device) {
                  to_file("--test-kernels", raw.test_kernels, "a CSV file"), device);
 }
 
-/// Refuses solo metrics without a row of a graph on SMs of its own, to which its factors go.
+/// Refuses solo metrics without a row of a graph on SMs of its own, to which what is found goes.
 void expect_rows(const group_set& pairs, const solo_table& solo, const std::string& file) {
   for (const known_group& g : pairs.groups)
     for (const known_side& s : g.sides)
-      if (!g.shared && solo.find(s.row.model, s.row.batch) == nullptr)
+      if (!g.shared && !s.row.model.starts_with("probe_") &&
+          solo.find(s.row.model, s.row.batch) == nullptr)
         throw error(errc::bad_profile, file + ": no row of " + s.row.model + ", batch " +
                                            std::to_string(s.row.batch) +
-                                           ", expected one of each graph of the pairs");
+                                           ", expected one of each graph that was measured");
 }
 
 std::unique_ptr<options> read(const raw_options& raw, command what) {
@@ -311,6 +320,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.solo = raw.solo;
   o.test_corun = raw.test_corun;
   o.test_solo = raw.test_solo;
+  o.streams = raw.streams;
   o.safe = to_number("--safe", raw.safe, {1, 1000});
   const measured_gpu gpu = gpu_of(raw, what);
   const sm_count device = gpu.sms;
@@ -332,11 +342,18 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
     const bool ships = raw.corun == raw_options{}.corun;
     o.fit_profiles = ships && !raw.profiles.empty() ? read_profiles({}, gpu.sm) : o.profiles;
     o.fitted_with = std::make_unique<workloads>(solo, raw.solo, o.fit_profiles, gpu);
-    for (const corun_pair& p :
-         load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
-      o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
+    if (!raw.corun.empty())
+      for (const corun_pair& p :
+           load_corun_pairs(to_file("--corun", raw.corun, "a CSV file"), device))
+        o.pairs.add(*o.fitted_with, sides_of(p), raw.corun);
     if (what == command::calibrate) {
-      if (!o.out.empty()) expect_rows(o.pairs, solo, raw.solo);
+      if (!raw.streams.empty())
+        read_probes(o.probes, *o.fitted_with, to_file("--probes", raw.streams, "a CSV file"),
+                    device);
+      if (!o.out.empty()) {
+        expect_rows(o.pairs, solo, raw.solo);
+        expect_rows(o.probes, solo, raw.solo);
+      }
       return made;
     }
     read_laws(o, raw);
@@ -368,6 +385,8 @@ std::unique_ptr<options> parse_options(int argc, char** argv) {
                        : chosen == "paper"     ? command::paper
                        : chosen == "calibrate" ? command::calibrate
                                                : command::evaluate;
+  if (what == command::calibrate && !raw.streams.empty() && !line.is_given("--corun"))
+    raw.corun.clear();
   std::unique_ptr<options> o = read(raw, what);
   raw.output.read(*o, {{"--out", o->out}});
   if (what == command::evaluate)

@@ -22,9 +22,9 @@ enum class command { fit, evaluate, predict, calibrate, paper };
 /// The options, read and checked.
 struct options : common::outputs {
   command what = command::evaluate;
-  bool once = false;                              ///< no rows are left out
-  std::string corun, solo, test_corun, test_solo; ///< as typed; the last two may be empty
-  profile_set profiles;                           ///< of the tests
+  bool once = false;                                       ///< no rows are left out
+  std::string corun, solo, test_corun, test_solo, streams; ///< as typed; some may be empty
+  profile_set profiles;                                    ///< of the tests
   profile_set fit_profiles;
   std::unique_ptr<workloads> fitted_with, tested_with;
   group_set pairs; ///< that are fitted or judged; empty for predict

@@ -69,9 +69,11 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
 }
 
 void workloads::set_factors(const model_batch& of, const corun_factors& factors) {
-  for (auto* const chains : {&chains_, &stand_ins_})
-    for (auto& [at, chain] : *chains)
-      if (std::get<0>(at) == of.first && std::get<1>(at) == of.second) chain.factors = factors;
+  for_each_chain(of, [&](kernel_chain& chain) { chain.factors = factors; });
+}
+
+void workloads::set_loss(const model_batch& of, l2_loss lost) {
+  for_each_chain(of, [&](kernel_chain& chain) { chain.lost = lost; });
 }
 
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {

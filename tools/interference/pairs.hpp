@@ -6,6 +6,7 @@
 #include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/l2_loss.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/job/profile.hpp>
@@ -37,10 +38,11 @@ struct known_side {
   const gsched::kernel_chain* stand_in = nullptr; ///< without its profile; null where it has no
                                                   ///< solo metrics
 
-  /// With the factors of its chain.
+  /// With the factors and the loss of its chain.
   [[nodiscard]] gsched::mean_use means() const {
     gsched::mean_use u = use;
     u.factors = chain->factors;
+    u.lost = chain->lost;
     return u;
   }
 };
@@ -82,6 +84,8 @@ public:
                                   const std::string& file);
   /// Gives a graph other factors, on any SMs.
   void set_factors(const model_batch& of, const gsched::corun_factors& factors);
+  /// Gives a graph another loss, on any SMs.
+  void set_loss(const model_batch& of, gsched::l2_loss lost);
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
   [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
 
@@ -92,6 +96,13 @@ private:
   using place = std::tuple<std::string, std::uint32_t, std::uint32_t, std::int64_t>;
 
   void add(const gsched::corun_side& s, bool shared, const std::string& file, known_side& to);
+  /// Calls `change` with each chain of a graph.
+  template <class F>
+  void for_each_chain(const model_batch& of, F change) {
+    for (auto* const chains : {&chains_, &stand_ins_})
+      for (auto& [at, chain] : *chains)
+        if (std::get<0>(at) == of.first && std::get<1>(at) == of.second) change(chain);
+  }
 
   gsched::solo_table solo_;
   std::string solo_file_;

@@ -343,11 +343,15 @@ void write_predictions(std::ostream& out, const options& o) {
 }
 
 void print_calibration(std::ostream& out, const options& o, const calibration& found) {
-  fmt::print(out, "{:<40}{:>8}{:>14}{:>12}\n", "graph", "pairs", "sensitivity", "pressure");
+  const auto number = [](bool known, double x) { return known ? fmt::format("{:.3f}", x) : "-"; };
+  fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}\n", "graph", "pairs", "sensitivity", "pressure",
+             "L2 loss");
   for (const auto& [graph, of] : found.graphs)
-    fmt::print(out, "{:<40}{:>8}{:>14.3f}{:>12.3f}\n",
-               fmt::format("{}_b{}", graph.first, graph.second), of.pairs, of.factors.sensitivity,
-               of.factors.pressure);
+    fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}\n",
+               fmt::format("{}_b{}", graph.first, graph.second), of.pairs,
+               number(of.pairs > 0, of.factors.sensitivity),
+               number(of.pairs > 0, of.factors.pressure), number(of.streams > 0, of.lost.part));
+  if (o.pairs.groups.empty()) return note(out, o.streams, o.fitted_with.get());
   fmt::print(out, "\n{:<16}{:<44}{:>6}{:>9}{:>9}{:>9}{:>9}\n", "law", "errors on these pairs",
              "number", "p50", "p90", "p95", "max");
   line(out, "disjoint", "without factors", found.kernels_before);
@@ -359,21 +363,23 @@ void print_calibration(std::ostream& out, const options& o, const calibration& f
 
 void write_calibration(std::ostream& out, const options& o, const calibration& found) {
   json graphs = json::array();
-  for (const auto& [graph, of] : found.graphs)
-    graphs.push_back({{"model", graph.first},
-                      {"batch", graph.second},
-                      {"pairs", of.pairs},
-                      {"sensitivity", of.factors.sensitivity},
-                      {"pressure", of.factors.pressure}});
+  for (const auto& [graph, of] : found.graphs) {
+    json one{{"model", graph.first},
+             {"batch", graph.second},
+             {"pairs", of.pairs},
+             {"sensitivity", of.factors.sensitivity},
+             {"pressure", of.factors.pressure}};
+    if (of.streams > 0) one["l2_loss"] = of.lost.part;
+    graphs.push_back(std::move(one));
+  }
   const auto errors = [](const error_summary& before, const error_summary& after) {
     return json{{"without_factors", summary_json(before)}, {"with_factors", summary_json(after)}};
   };
-  const json all{{"corun", o.corun},
-                 {"solo", o.solo},
-                 {"graphs", graphs},
-                 {"laws",
-                  {{"disjoint", errors(found.kernels_before, found.kernels_after)},
-                   {"disjoint_means", errors(found.means_before, found.means_after)}}}};
+  json all{{"corun", o.corun}, {"solo", o.solo}, {"graphs", graphs}};
+  if (!o.streams.empty()) all["probes"] = o.streams;
+  if (!o.pairs.groups.empty())
+    all["laws"] = {{"disjoint", errors(found.kernels_before, found.kernels_after)},
+                   {"disjoint_means", errors(found.means_before, found.means_after)}};
   out << all.dump(1) << '\n';
 }
 

@@ -548,11 +548,10 @@ int serve_and_tell(options& o, const std::function<served(const options&)>& serv
     common::save(o.batch_log, [&](std::ostream& to) { write_batches(to, o, batches); });
   if (!o.learned.empty())
     common::save(o.learned, [&](std::ostream& to) {
-      common::write_factors(to, o.solo_file,
-                            [&](const std::string& model, std::uint32_t, const corun_factors& now) {
-                              const auto m = o.table->find(model);
-                              return m ? now.times(r.outcome.learned[*m].factors) : now;
-                            });
+      common::write_factors(to, o.solo_file, [&](solo_metrics& row) {
+        if (const auto m = o.table->find(row.model))
+          row.factors = row.factors.times(r.outcome.learned[*m].factors);
+      });
     });
   return 0;
 }

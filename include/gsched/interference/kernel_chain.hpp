@@ -6,6 +6,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/l2_loss.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
@@ -56,6 +57,7 @@ struct kernel_chain {
   double gap_us = 0;       ///< between operations
   bool known = true;       ///< false: derived from counters of the whole graph
   corun_factors factors{}; ///< beside graphs on other SMs
+  l2_loss lost{};          ///< beside any
   bool endless = false; ///< a probe: one kernel that started first, with the largest split of the
                         ///< SMs' memory for shared memory, and never ends
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
@@ -161,7 +163,7 @@ namespace detail {
 
 /// The chain of a profile: its operations in capture order. A kernel takes what its counters say; a
 /// profile without counters takes what the metrics of the same model and batch say of the whole
-/// graph, whose factors are theirs in any case. `place` is empty for all SMs.
+/// graph, whose factors and loss are theirs in any case. `place` is empty for all SMs.
 ///
 /// Differs  from the graph: without other graphs on its SMs, branches run one after the other. An
 ///          operation measured alone takes a little longer than in its graph, and a gap precedes
@@ -185,6 +187,7 @@ namespace detail {
   const double device = std::max(1.0, static_cast<double>(p.sms.count()));
   chain.sms = place ? std::clamp<double>(place->sms.count(), 1, device) : device;
   chain.factors = metrics.factors;
+  chain.lost = metrics.lost;
   std::vector<double> alone_us;
   double whole = 0, here = 0;
   const bool counted = has_counters(p);

@@ -55,8 +55,8 @@ inline void use_kernels(mean_use& use, const kernel_chain& chain) noexcept {
   s.l2_squares = s.dram_squares = 0;
   const double least = c.contention.slowdown(d, 0, s); // no more throughput than there is
   // x = 1 + (at_full_pace - 1) / x
-  return own.factors.slowed(
-      std::max(least, (1 + std::sqrt(1 + 4 * std::max(0.0, at_full_pace - 1))) / 2));
+  const double slow = std::max(least, (1 + std::sqrt(1 + 4 * std::max(0.0, at_full_pace - 1))) / 2);
+  return own.factors.slowed(slow) + own.lost.beside(others.dram);
 }
 
 } // namespace gsched

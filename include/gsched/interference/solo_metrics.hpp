@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/interference/corun_factors.hpp>
+#include <gsched/interference/l2_loss.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -31,6 +32,7 @@ struct solo_metrics {
   double starts = 0;     ///< of a replay, weighted as in mean_use; 0: not known
   double exposed = 0.75; ///< as in mean_use
   corun_factors factors{};
+  l2_loss lost{};
 };
 
 /// What a graph takes of the device in the mean of a replay.
@@ -49,6 +51,7 @@ struct mean_use {
   double exposed = 0.75; ///< part of a pause that costs it time, see replay_law::exposed; 0.75 is
                          ///< the mean of many graphs
   corun_factors factors{};
+  l2_loss lost{};
   bool operator==(const mean_use&) const noexcept = default;
 
   /// As graphs on other SMs feel it: l2, dram and starts times its pressure. These add up.
@@ -58,6 +61,7 @@ struct mean_use {
     felt.dram *= factors.pressure;
     felt.starts *= factors.pressure;
     felt.factors = {};
+    felt.lost = {};
     return felt;
   }
   /// Adds l2, dram and starts.
@@ -130,6 +134,7 @@ public:
     if (above == rows.begin()) {
       mean_use use = in_replay(above->second).over(to_us(alone));
       use.factors = above->second.factors;
+      use.lost = above->second.lost;
       return use;
     }
     const auto high = above == rows.end() ? std::prev(above) : above;
@@ -139,8 +144,10 @@ public:
     if (one) low.exposed = high->second.exposed;
     const double part = (batch - from) / (high->first - from);
     mean_use use = low.to(in_replay(high->second), part).over(to_us(alone));
-    const corun_factors& last = high->second.factors;
-    use.factors = one ? last : std::prev(high)->second.factors.to(last, part);
+    const solo_metrics& last = high->second;
+    const solo_metrics& before = one ? last : std::prev(high)->second;
+    use.factors = before.factors.to(last.factors, part);
+    use.lost = before.lost.to(last.lost, part);
     return use;
   }
 
@@ -164,6 +171,7 @@ private:
               l2 > 0 ? std::min(1.0, hits / l2) : 0,
               starts / us,
               std::min(1.0, exposed),
+              {},
               {}};
     }
   };

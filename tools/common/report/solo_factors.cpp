@@ -8,28 +8,29 @@
 
 #include <cstddef>
 #include <ostream>
+#include <string>
 #include <vector>
 
 namespace common {
 
 using namespace gsched;
 
-void write_factors(std::ostream& out, const std::filesystem::path& solo,
-                   const factors_of_row& factors) {
-  const std::vector<solo_metrics> known =
+void write_factors(std::ostream& out, const std::filesystem::path& solo, const row_change& change) {
+  std::vector<solo_metrics> known =
       read_solo_metrics(csv_table(solo, solo_columns(), more_solo_columns()));
   csv_table rows(solo, solo_columns());
-  std::vector<std::size_t> kept; // columns but those of the factors
+  std::vector<std::size_t> kept; // columns but those that are changed
   const std::vector<std::string>& names = rows.header();
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] != "sensitivity" && names[i] != "pressure") kept.push_back(i);
+    if (names[i] != "sensitivity" && names[i] != "pressure" && names[i] != "l2_loss")
+      kept.push_back(i);
   for (const std::size_t i : kept) out << names[i] << ',';
-  out << "sensitivity,pressure\n";
-  for (const solo_metrics& m : known) {
+  out << "sensitivity,pressure,l2_loss\n";
+  for (solo_metrics& m : known) {
     if (!rows.next()) break;
     for (const std::size_t i : kept) out << rows.fields()[i] << ',';
-    const corun_factors f = factors(m.model, m.batch, m.factors);
-    out << fmt::format("{},{}\n", f.sensitivity, f.pressure);
+    change(m);
+    out << fmt::format("{},{},{}\n", m.factors.sensitivity, m.factors.pressure, m.lost.part);
   }
 }
 

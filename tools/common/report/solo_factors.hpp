@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/interference/corun_factors.hpp>
+#include <gsched/interference/solo_metrics.hpp>
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
-#include <string>
 
 namespace common {
 
-/// The factors of a model's row, from those that it has.
-using factors_of_row = std::function<gsched::corun_factors(
-    const std::string& model, std::uint32_t batch, const gsched::corun_factors& now)>;
+/// Gives a row other factors, or another loss.
+using row_change = std::function<void(gsched::solo_metrics& row)>;
 
-/// Writes the rows of a file of solo metrics as they are, but with other factors in the columns
-/// sensitivity and pressure.
+/// Writes the rows of a file of solo metrics as they are, but with changed factors and losses in the
+/// columns sensitivity, pressure and l2_loss.
 /// Errors   those of csv_table and of read_solo_metrics.
-void write_factors(std::ostream& out, const std::filesystem::path& solo,
-                   const factors_of_row& factors);
+void write_factors(std::ostream& out, const std::filesystem::path& solo, const row_change& change);
 
 } // namespace common

@@ -168,10 +168,15 @@ private:
     return *at;
   }
 
-  /// With its sensitivity, if it has SMs of its own.
+  /// With its sensitivity, if it has SMs of its own, and what it loses of L2.
   [[nodiscard]] double slowdown(graph& g, double rank) const {
     const double slow = std::max(1.0, as_replayed(g, rank));
-    return regions_[g.region].shared ? slow : g.chain->factors.slowed(slow);
+    double dram = 0; // of the others
+    for (const graph& other : graphs_)
+      if (&other != &g)
+        dram += other.dram * (other.region != g.region ? other.chain->factors.pressure : 1);
+    return (regions_[g.region].shared ? slow : g.chain->factors.slowed(slow)) +
+           g.chain->lost.beside(dram);
   }
   [[nodiscard]] double as_replayed(graph& g, double rank) const {
     if (g.replays.size() > 1) g.replays.erase(g.replays.begin()); // the other graphs had just begun
