@@ -277,7 +277,7 @@ import csv, sys
 rows = {(r["model"], r["batch"]): r for r in csv.DictReader(open(sys.argv[1]))}
 assert float(rows["vgg16", "32"]["l2_loss"]) == 0.2 and float(rows["resnet50", "8"]["sensitivity"]) > 1.3, rows
 PY
-refuses "no graph beside a slow copy on other SMs, expected rows of a probe that uses 5 to 10% of DRAM" calibrate \
+refuses "no graph beside a slow copy on other SMs, expected rows of a probe that uses 4 to 10% of DRAM" calibrate \
   "${others[@]}" --probes probes.csv --solo "$solo"
 refuses "--probes" calibrate --probes nowhere.csv
 sed '1s/$/,l2_loss/; 2,$s/$/,-0.1/' "$solo" > negative.csv

@@ -59,11 +59,11 @@ double to_thousandths(double x) { return std::round(x * 1e3) / 1e3; }
 
 /// Whether a graph stands beside a stream that is slow, and pushes out all that it has in L2.
 bool beside_stream(const known_group& g) {
-  constexpr double most = 2 * l2_loss::stream;
+  constexpr double least = 0.8 * l2_loss::stream, most = 2 * l2_loss::stream;
   const known_side& probe = g.sides.front();
   if (g.shared || !probe.endless || g.sides.back().row.model.starts_with("probe_")) return false;
   const double dram = mean_demand(*probe.chain).of(resource::dram);
-  return dram >= l2_loss::stream && dram <= most;
+  return dram >= least && dram <= most;
 }
 
 void find_losses(calibration& into, workloads& known, const group_set& streams,
@@ -74,7 +74,7 @@ void find_losses(calibration& into, workloads& known, const group_set& streams,
   if (groups.empty())
     throw error(errc::too_small,
                 "calibrate: no graph beside a slow copy on other SMs, expected rows of a probe "
-                "that uses 5 to 10% of DRAM, as of measure probes");
+                "that uses 4 to 10% of DRAM, as of measure probes");
   for (const known_group* g : groups) known.set_loss(graph_of(g->sides.back()), {});
   const std::vector<std::vector<double>> slow = predict_all(c, groups, true);
   for (std::size_t g = 0; g < groups.size(); ++g) {

@@ -35,7 +35,7 @@ struct calibration {
 [[nodiscard]] std::size_t steps_of_calibration(const group_set& pairs);
 
 /// Looks for what `pairs` and `streams`, which are of `known`, say of each graph, and sets it there.
-/// - Of rows of `streams` in which a graph stands beside a probe on other SMs that uses one to two
+/// - Of rows of `streams` in which a graph stands beside a probe on other SMs that uses 0.8 to 2
 ///   times l2_loss::stream of DRAM: its l2_loss, the mean of all its rows.
 /// - Of pairs on SMs of their own: its factors, by its loss. One pair of factors serves the laws by
 ///   kernels and by means: they lessen the sum of both laws' errors, drawn to 1 where pairs are few.
