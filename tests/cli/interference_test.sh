@@ -271,6 +271,13 @@ import json, sys
 before, after = (json.load(open(f))["probe_rows"][0]["predicted"] for f in sys.argv[1:])
 assert abs(after - before - 0.2) < 1e-5, (before, after)
 PY
+{ echo "$columns"; echo "${slow/vgg16/resnet50},24000,1,0.9,0"; } > slow_other.csv
+serves calibrate "${others[@]}" --probes slow_other.csv --solo lost.csv --out more.csv --quiet
+expect "graphs that were measured before keep their loss" python3 - more.csv <<'PY'
+import csv, sys
+lost = {(r["model"], r["batch"]): float(r["l2_loss"]) for r in csv.DictReader(open(sys.argv[1]))}
+assert lost["vgg16", "32"] == 0.2 and 0.3 < lost["resnet50", "32"] < 0.5 and sum(x > 0 for x in lost.values()) == 2, lost
+PY
 serves calibrate "${others[@]}" --probes slow.csv --corun pairs.csv --solo "$solo" --out both.csv --quiet
 expect "pairs count beside probes where they are given" python3 - both.csv <<'PY'
 import csv, sys

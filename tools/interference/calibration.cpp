@@ -145,16 +145,13 @@ calibration calibrate(workloads& known, const group_set& pairs, const group_set&
 
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found) {
-  const auto some = [&](std::size_t graph_factors::*of) {
-    return std::any_of(found.graphs.begin(), found.graphs.end(),
-                       [&](const auto& g) { return g.second.*of != 0; });
-  };
-  const bool pairs = some(&graph_factors::pairs), streams = some(&graph_factors::streams);
+  const bool pairs = std::any_of(found.graphs.begin(), found.graphs.end(),
+                                 [](const auto& g) { return g.second.pairs > 0; });
   common::write_factors(out, solo, [&](solo_metrics& row) {
     const auto at = found.graphs.find({row.model, row.batch});
     const graph_factors of = at == found.graphs.end() ? graph_factors{} : at->second;
     if (pairs) row.factors = of.factors;
-    if (streams) row.lost = of.lost;
+    if (of.streams > 0) row.lost = of.lost;
   });
 }
 

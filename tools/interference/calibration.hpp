@@ -49,8 +49,8 @@ struct calibration {
                                     const on_progress& progress);
 
 /// Writes the rows of a file of solo metrics as they are, but with what was found in the columns
-/// sensitivity, pressure and l2_loss. Without pairs the factors are those of the file, without
-/// streams the losses.
+/// sensitivity, pressure and l2_loss. Without any pairs the factors are those of the file, and of a
+/// graph without streams the loss is.
 /// Errors   those of common::write_factors.
 void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
                       const calibration& found);

@@ -206,6 +206,8 @@ TEST_CASE("measure: probes by kind, by name, and each once") {
     return joined;
   };
   CHECK(measure::chosen(all, {}).size() == all.size());
+  // The slow copy beside which l2_loss shows is a usual probe.
+  CHECK(names({{kind::copy}, {}}).find("probe_copy_4096_blocks4 ") != std::string::npos);
   CHECK(names({{kind::fp64}, {}}) == "probe_fp64_4 probe_fp64_1 probe_fp64_2 probe_fp64_3");
   const cuda::probe_options copy{.kind = kind::copy, .level = 4096, .blocks = 34};
   CHECK(names({{}, {copy}}) == "probe_copy_4096_blocks34");
