@@ -60,7 +60,8 @@ TEST_CASE("l2_loss: between batches it is interpolated, beyond them constant") {
   CHECK(of(2) == doctest::Approx(0.1));
   CHECK(of(4) == doctest::Approx(0.2));
   CHECK(of(6) == doctest::Approx(0.3));
-  CHECK(of(50) == doctest::Approx(0.3));
+  CHECK(of(50) == 0.3);
+  CHECK(l2_loss{8.5}.to({0.1}, 1) == l2_loss{0.1}); // and not 0.0999...
 }
 
 TEST_CASE("l2_loss: the law of means adds it to the sensitivity's part") {

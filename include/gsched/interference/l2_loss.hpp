@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 namespace gsched {
 
@@ -28,9 +29,9 @@ struct l2_loss {
   [[nodiscard]] double beside(double dram) const noexcept {
     return part * std::clamp(dram / stream, 0.0, 1.0);
   }
-  /// On the line to another, at a part of the way from 0 to 1.
+  /// On the line to another, at a part of the way from 0 to 1, both ends exactly.
   [[nodiscard]] l2_loss to(const l2_loss& other, double way) const noexcept {
-    return {part + (other.part - part) * std::clamp(way, 0.0, 1.0)};
+    return {std::lerp(part, other.part, std::clamp(way, 0.0, 1.0))};
   }
   /// From slow-downs beside a stream, as measured and as predicted without a loss. The prediction
   /// counts twice: what it has, above all longer gaps between kernels, is more beside a probe whose

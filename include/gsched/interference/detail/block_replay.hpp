@@ -173,8 +173,7 @@ private:
     const double slow = std::max(1.0, as_replayed(g, rank));
     double dram = 0; // of the others
     for (const graph& other : graphs_)
-      if (&other != &g)
-        dram += other.dram * (other.region != g.region ? other.chain->factors.pressure : 1);
+      if (&other != &g) dram += other.dram * pressure_on(g, other);
     return (regions_[g.region].shared ? slow : g.chain->factors.slowed(slow)) +
            g.chain->lost.beside(dram);
   }
@@ -459,8 +458,10 @@ private:
   }
 
   /// How much more than its counters say a neighbour's traffic costs a kernel on other SMs.
-  [[nodiscard]] static double pressure_on(const lane& l, const lane& other) noexcept {
-    return other.region != l.region ? other.chain->factors.pressure : 1;
+  /// Of graphs or of lanes.
+  template <class T>
+  [[nodiscard]] static double pressure_on(const T& one, const T& other) noexcept {
+    return other.region != one.region ? other.chain->factors.pressure : 1;
   }
   /// What a neighbour takes, with so many blocks on an SM of the kernel.
   [[nodiscard]] demand beside(const lane& l, const lane& other, double near) const noexcept {
