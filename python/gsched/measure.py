@@ -4,7 +4,8 @@
     python -m gsched.measure all --models net.py:small,large --batches 1,8,32 --out mine
 
 Each module is captured for each batch, and the graphs are measured with the options of the program
-measure, which follow below. Of a model, net.py has a function of its name that takes a batch and
+measure, which follow below. Where a capture fails, one line says why, the other graphs are measured,
+and the exit status is 1. Of a model, net.py has a function of its name that takes a batch and
 returns (module, example_input); or a function `make` that takes "NAME_bBATCH" and returns the same, as
 examples/pytorch/models.py has. A name without a file is of the file before; the first of them may be
 one of examples/pytorch/models.py. NAME_bBATCH is of that batch alone.
@@ -149,6 +150,10 @@ def maker_of(file: Any, path: str, name: str) -> Callable[[int], Any]:
     raise GschedError(f"{path}: neither a function {name} nor make, expected one of them")
 
 
+def first_line(e: BaseException) -> str:
+    return (str(e).splitlines() or [type(e).__name__])[0]
+
+
 @contextlib.contextmanager
 def in_one_line(where: str, expected: str) -> Iterator[None]:
     """Reports what a user's code raises as a GschedError."""
@@ -163,16 +168,24 @@ def in_one_line(where: str, expected: str) -> Iterator[None]:
         raise GschedError(f"{where}: {type(e).__name__}{text}") from None
 
 
-def make(files: dict[str, Any], path: str, name: str, batch: int) -> tuple[Any, Any]:
-    """(module, example_input) of a model. `files` keeps the files that are loaded."""
-    if path not in files:
-        with in_one_line(path, "a file of Python that can be loaded"):
-            files[path] = load_file(path)
-    maker = maker_of(files[path], path, name)
-    with in_one_line(f"{path}: {name}({batch})", "(module, example_input)"):
+def load_all(modules: Sequence[tuple[str, str, int]]) -> list[Callable[[int], Any]]:
+    """The function of each module, from its file. Each file is loaded once."""
+    files: dict[str, Any] = {}
+    makers = []
+    for path, name, _ in modules:
+        if path not in files:
+            with in_one_line(path, "a file of Python that can be loaded"):
+                files[path] = load_file(path)
+        makers.append(maker_of(files[path], path, name))
+    return makers
+
+
+def make(where: str, maker: Callable[[int], Any], batch: int) -> tuple[Any, Any]:
+    """(module, example_input) of a batch."""
+    with in_one_line(where, "(module, example_input)"):
         pair = maker(batch)
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise GschedError(f"{path}: {name}({batch}) is no pair, expected (module, example_input)")
+        raise GschedError(f"{where} is no pair, expected (module, example_input)")
     return pair[0], pair[1]
 
 
@@ -188,23 +201,29 @@ def dtype_of(module: Any) -> str:
 
 
 def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
-                gpu: int) -> list[tuple[str, int, str, Captured]]:
-    """(name, batch, dtype, captured) of each module and batch."""
-    files: dict[str, Any] = {}
+                gpu: int) -> tuple[list[tuple[str, int, str, Captured]], list[str]]:
+    """(name, batch, dtype, captured) of what could be captured, and the names of the other graphs."""
     made = []
-    for i, (path, name, batch) in enumerate(modules):
-        print(f"measure: captures {name}_b{batch}, {i + 1} of {len(modules)}", file=sys.stderr,
-              flush=True)
-        module, example = make(files, path, name, batch)
-        with in_one_line(f"{path}: {name}({batch})", "a module that can be captured"):
-            try:
-                captured = capture(module, example, instances=instances, name=name, gpu=gpu)
-            except GschedError as e:
-                if instances == 1 or ", expected 1" not in str(e):
-                    raise
-                captured = capture(module, example, instances=1, name=name, gpu=gpu)
-            made.append((name, batch, dtype_of(module), captured))
-    return made
+    failed = []
+    for i, ((path, name, batch), maker) in enumerate(zip(modules, load_all(modules))):
+        graph = f"{name}_b{batch}"
+        print(f"measure: captures {graph}, {i + 1} of {len(modules)}", file=sys.stderr, flush=True)
+        where = f"{path}: {name}({batch})"
+        module, example = make(where, maker, batch)
+        try:
+            with in_one_line(where, "a module that can be captured"):
+                try:
+                    captured = capture(module, example, instances=instances, name=name, gpu=gpu)
+                except GschedError as e:
+                    if instances == 1 or ", expected 1" not in str(e):
+                        raise
+                    captured = capture(module, example, instances=1, name=name, gpu=gpu)
+        except GschedError as e:
+            print(f"measure: {first_line(e)}", file=sys.stderr, flush=True)
+            failed.append(graph)
+            continue
+        made.append((name, batch, dtype_of(module), captured))
+    return made, failed
 
 
 def as_structs(made: Sequence[tuple[str, int, str, Captured]]) -> list[MeasureGraph]:
@@ -243,25 +262,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Partitions whose streams share a hardware queue block each other; the driver reads it once.
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
         structs: list[MeasureGraph] = []
+        failed: list[str] = []
         if modules:
             try:
                 import torch
             except ImportError:
                 raise GschedError("torch is not installed, expected it for modules") from None
+            if not torch.cuda.is_available():
+                raise GschedError("torch sees no GPU, expected one", 2)
             gpu = gpu_of(words)
-            made = capture_all(modules, instances, gpu)
+            made, failed = capture_all(modules, instances, gpu)
+            if not made and not own:
+                return 1
             leave_slow_side(gpu)
             structs = as_structs(made) # the graphs live as long as `made`
             words += [f"--library={name}={version}" for name, version in versions().items()]
         graphs = (MeasureGraph * len(structs))(*structs)
-        return int(library.measure_graphs(*words_of(words), graphs,
+        code = int(library.measure_graphs(*words_of(words), graphs,
                                           ctypes.c_uint64(len(structs))))
+        if failed:
+            print(f"measure: {', '.join(failed)} not captured, expected all {len(modules)} graphs",
+                  file=sys.stderr)
+        return code or (1 if failed else 0)
     except UsageError as e:
         print(f"measure: {e}", file=sys.stderr)
         return 2
     except (GschedError, RuntimeError, ValueError, TypeError, AttributeError, OSError,
             ImportError) as e:
-        print(f"measure: {(str(e).splitlines() or [type(e).__name__])[0]}", file=sys.stderr)
+        print(f"measure: {first_line(e)}", file=sys.stderr)
         return 1
 
 

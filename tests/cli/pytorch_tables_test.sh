@@ -10,6 +10,7 @@ cat >measure.c <<'C'
 // Prints what it gets.
 #include "../tools/cuda/measure/library/graphs.hpp"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 static int print(const char* what, int argc, char** argv) {
   printf("%s", what);
@@ -27,7 +28,8 @@ int measure_graphs(int argc, char** argv, const struct measure_graph* g, uint64_
   for (uint64_t i = 0; i < n; ++i)
     printf("%s %u '%s' %p %llu %llu\n", g[i].model, g[i].batch, g[i].dtype, g[i].graph,
            (unsigned long long)g[i].input_bytes, (unsigned long long)g[i].output_bytes);
-  return print("measures", argc, argv) ? 2 : 7;
+  const char* status = getenv("MEASURES");
+  return print("measures", argc, argv) ? 2 : status ? atoi(status) : 7;
 }
 C
 sed 's/extern "C" {//; s/^}$//' "$GSCHED_SOURCE_DIR/tools/cuda/measure/library/graphs.hpp" >graphs.h
@@ -62,6 +64,7 @@ def asserted(batch): assert batch > 8
 def short(batch): return [][batch]
 def divided(batch): return batch / 0, 1
 def lines(batch): raise RuntimeError("first\nsecond")
+def empty(batch): return lambda: None, ()
 def forward(batch):
     import torch
     def step(x): raise KeyError("inside")
@@ -114,6 +117,24 @@ leaves the slow side of 0
 resnet18 1 '' ADDRESS 16 16
 measures measure pairs --out made --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900
 OUT
+
+# What cannot be captured is told, and the others are measured.
+measures='measures measure all --out made --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900'
+printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+  "small 2 'fp16' ADDRESS 8 8" "writes 2 '' ADDRESS 8 8" "$measures" |
+  gets 7 all --models net.py:small_b2,raises.py:forward_b2,empty_b2,net.py:writes_b2 --out made
+grep -q "^measure: raises.py: forward(2): KeyError: 'inside', expected" err &&
+  grep -q '^measure: example_input: no tensor in it, expected one at least' err &&
+  [ "$(tail -n 1 err)" = 'measure: forward_b2, empty_b2 not captured, expected all 4 graphs' ] ||
+  { cat err; exit 1; }
+printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+  "small 2 'fp16' ADDRESS 8 8" "$measures" |
+  MEASURES=0 gets 1 all --models raises.py:forward_b2,net.py:small_b2 --out made
+[ "$(tail -n 1 err)" = 'measure: forward_b2 not captured, expected all 2 graphs' ] || { cat err; exit 1; }
+gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<'OUT'
+checks measure all --out made
+OUT
+[ "$(grep -vc ': captures ' err)" -eq 2 ] || { cat err; exit 1; }
 
 says() { # says TEXT ARGS...: exit status 1, and TEXT on the last line of stderr
   local text=$1 rc=0
