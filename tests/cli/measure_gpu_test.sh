@@ -76,9 +76,12 @@ for name, left_out in {"probes": 2 * (2 if parts else 1), "kernels": 2}.items():
 [row] = rows("split/probes")
 assert int(row["victim_sms"]) == int(row["probe_sms"]) == machine["sms"], row
 kernels = rows("made/kernels")
+waits = rows("made/held_up")
+assert {r["model"] for r in waits} == {"saxpy", "sort"}, waits
+assert all((r["predicted"] != "") == (r["measured"] == "1") for r in waits), waits
 assert {r["probe"] for r in kernels} == {"probe_copy_64_blocks4"}, kernels
 assert {r["model"] for r in kernels} == {"saxpy", "sort"} and all(r["blocks"] == "4" for r in kernels), kernels
-for r in probes + kernels:
+for r in probes + kernels + waits:
     assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
     assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY
