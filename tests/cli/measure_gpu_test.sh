@@ -53,6 +53,7 @@ keeps "lenet_b1.json" latency --adaptor "$data/profiles/lenet_b1.json:net"
 serves probes --models saxpy,sort --probes fp32:2,copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json probes.json
 serves probes --models saxpy --probes fp32:2 --split shared --out split --minutes 1 --busy --quiet
+serves probes --models saxpy,sort --probes sleep --out waits --minutes 1 --busy --quiet
 serves kernels --models saxpy,sort --probes copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json kernels.json
 expect "graphs and kernels beside probes" python3 - <<'PY'
@@ -76,12 +77,14 @@ for name, left_out in {"probes": 2 * (2 if parts else 1), "kernels": 2}.items():
 [row] = rows("split/probes")
 assert int(row["victim_sms"]) == int(row["probe_sms"]) == machine["sms"], row
 kernels = rows("made/kernels")
-waits = rows("made/held_up")
+waits = rows("waits/held_up")
 assert {r["model"] for r in waits} == {"saxpy", "sort"}, waits
-assert all((r["predicted"] != "") == (r["measured"] == "1") for r in waits), waits
+for r in waits:
+    assert (r["predicted"] != "") == (r["measured"] == "1"), r
+    assert 0 < float(r["alone_us"]) and 0 < float(r["beside_us"]), r
 assert {r["probe"] for r in kernels} == {"probe_copy_64_blocks4"}, kernels
 assert {r["model"] for r in kernels} == {"saxpy", "sort"} and all(r["blocks"] == "4" for r in kernels), kernels
-for r in probes + kernels + waits:
+for r in probes + kernels:
     assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
     assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY

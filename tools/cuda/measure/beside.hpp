@@ -39,15 +39,16 @@ void measure_beside(session& s, part_report& report, row_file& file,
   for (const measured_graph& graph : s.graphs)
     for (const gsched::cuda::probe_options& p : probes)
       if (file.has_all({p.name(), graph.model, std::to_string(graph.batch)}, kernels_of(graph)))
-        ++report.kept;
+        report.kept += kernels_of(graph);
       else
         missing.emplace_back(&graph, p);
   steps all(s, report, missing.size(), until);
   for (const auto& [graph, probe] : missing) {
     if (!all.begin(fmt::format("{} beside {}", graph->name(), probe.name()))) break;
     try {
-      file.add(rows_of(*graph, probe));
-      ++report.measured;
+      const std::vector<row_file::row> rows = rows_of(*graph, probe);
+      file.add(rows);
+      report.measured += rows.size();
     } catch (const gsched::error& e) {
       if (e.code() == gsched::errc::io || !gpu_works()) throw;
       report.notes.push_back(graph->name() + " beside " + probe.name() + " left out: " + e.what());

@@ -57,13 +57,12 @@ const char* lacking(const occupancy_by_resource& o) {
 
 part_report measure_held_up(session& s, double until) {
   constexpr double limit_us = 3000;
-  constexpr std::size_t passes = 3;
   part_report report;
   report.name = "held up";
-  row_file file(s.how.out / "held_up.csv",
-                {"probe", "model", "batch", "operation", "predicted", "measured", "alone_us",
-                 "beside_us", "alone_p10_us", "alone_p90_us", "beside_p10_us", "beside_p90_us"},
-                3, 4);
+  row_file file(
+      s.how.out / "held_up.csv",
+      {"probe", "model", "batch", "operation", "predicted", "measured", "alone_us", "beside_us"},
+      3);
   std::size_t kernels = 0;
   std::size_t wrong = 0;
   const auto rows_of = [&](const measured_graph& graph, const cuda::probe_options& probe) {
@@ -72,15 +71,14 @@ part_report measure_held_up(session& s, double until) {
     const whole_graph whole(program);
     std::vector<row_file::row> rows;
     for (const cuda::beside_operation& b :
-         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes, s.progressed())) {
+         cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, 1, s.progressed())) {
       const launch_shape& launch = program.host().operations()[b.operation].launch;
       const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, 1, launch));
       ++kernels;
       if (predicted.empty() == b.held_up) ++wrong;
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),
                       std::to_string(b.operation), predicted, b.held_up ? "1" : "0",
-                      us_text(b.alone.median), us_text(b.beside.median), us_text(b.alone.p10),
-                      us_text(b.alone.p90), us_text(b.beside.p10), us_text(b.beside.p90)});
+                      us_text(b.alone.median), us_text(b.beside.median)});
     }
     return rows;
   };

@@ -47,7 +47,7 @@ void check_choices(part p, const session& s) {
   if (p == part::pairs) check_pairs(s);
 }
 
-part_report measured(part p, session& s, double until) {
+part_report measure(part p, session& s, double until) {
   switch (p) {
   case part::latency: return measure_latency(s, until);
   case part::pairs: return measure_pairs(s, until);
@@ -58,9 +58,11 @@ part_report measured(part p, session& s, double until) {
   return {};
 }
 
-part_report measure(part p, session& s, double until) {
+/// The report of f(), with the seconds that it took.
+template <class F>
+part_report timed(const session& s, F f) {
   const double begun = s.now();
-  part_report report = measured(p, s, until);
+  part_report report = f();
   report.seconds = s.now() - begun;
   return report;
 }
@@ -123,9 +125,10 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
     const double until = shares.until(i, s.now());
     if (o.parts[i] == part::probes) {
       constexpr double places = 0.25; // of the probes' time
-      all.push_back(measure_held_up(s, s.now() + places * (until - s.now())));
+      const double end = s.now() + places * (until - s.now());
+      all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }
-    all.push_back(measure(o.parts[i], s, until));
+    all.push_back(timed(s, [&] { return measure(o.parts[i], s, until); }));
     if (const std::string line = find_other_work(s); !line.empty())
       all.back().notes.push_back("after it, " + line);
   }

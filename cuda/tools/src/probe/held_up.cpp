@@ -80,16 +80,15 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
     return b.beside.median > b.alone.median + limit_us / 2;
   };
   if (std::none_of(all.begin(), all.end(), is_late)) return all;
-  constexpr double longer = 4; // a kernel that is only slowed ends before the probe
+  constexpr double longer = 2; // a kernel that waits takes longer then, one that is slowed does not
   std::size_t at = 0;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     beside_operation* const b = at < all.size() && all[at].operation == i ? &all[at++] : nullptr;
-    if (b == nullptr || !is_late(*b)) {
+    if (b != nullptr && is_late(*b))
+      b->held_up =
+          time_beside(i, limit_us * longer) > b->beside.median + limit_us * (longer - 1) / 2;
+    else
       static_cast<void>(time_of(i));
-      continue;
-    }
-    static_cast<void>(time_beside(i, limit_us * longer));
-    b->held_up = !beside.last().stopped;
   }
   return all;
 }

@@ -24,13 +24,13 @@ struct beside_operation {
 /// `limit_us`: a kernel of which no block fits beside the probe waits for that. It shows what a
 /// probe costs each kernel, and whether kernels_held_up of occupancy/beside.hpp is right. `passes`
 /// times, with the kernels alone before each. A kernel that takes `limit_us` / 2 longer beside the probe
-/// runs once more beside one of four times the limit, as it may be slowed only: it was held up if the
-/// probe ended first. `progressed`, if there is one, is called after each run of a kernel.
+/// waits or is slowed: it runs once more beside a probe of twice the limit, and was held up if it takes
+/// longer then. `progressed`, if there is one, is called after each run of a kernel.
 ///
 /// Source   Elvinger et al., SoCC 2025, section 4.2, doi:10.1145/3772052.3772270.
 /// Errors   as probe and check_sms; device_failed with CUDA's message, or if no block of the probe
 ///          starts.
-/// Cost     up to `limit_us` and 0.2 ms for each kernel and pass, and four times that where one waits.
+/// Cost     up to `limit_us` and 0.2 ms for each kernel and pass, and three times that where one waits.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] std::vector<beside_operation>
 each_beside(CUgraph graph, const probe_options& how, int gpu = 0, double limit_us = 3000,
