@@ -79,7 +79,7 @@ gpu=$GSCHED_SOURCE_DIR/bench/results/gpu measured=$GSCHED_SOURCE_DIR/tools/data/
 checks=$((checks + 1))
 python3 "$figures" --suites "$gpu"/interference_suites.1bc6e48.* --figure3 "$gpu"/interference_figure3.5618b46.* \
   --matrix "$gpu"/interference_matrix.1bc6e48.* --probes "$measured"/{paper,five,others} \
-  --held "$gpu"/held_up_{paper,five,others}.78e3c950.* >out 2>err &&
+  --held "$gpu"/held_up_{paper,five,others}.273892f0.* >out 2>err &&
   grep '^| [-0-9a-z]' out | grep -v '^| paper\|_b1 | probe_' | grep -vxFf "$GSCHED_SOURCE_DIR/docs/research/probes.md" >missing
 [ ! -s missing ] && [ "$(wc -l <out)" -gt 100 ] || { cat missing; fail "docs/research/probes.md has all rows"; }
 finish
