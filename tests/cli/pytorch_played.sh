@@ -307,6 +307,11 @@ int gsched_channel_close(gsched_channel* c) {
   free(c);
   return GSCHED_OK;
 }
+int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs, uint32_t* count) {
+  (void)pairs, (void)slow_downs, (void)count;
+  return fail(GSCHED_IO, "pairs: not played, expected the library");
+}
+void gsched_free_slow_downs(gsched_slow_down* slow_downs) { free(slow_downs); }
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
   (void)g, (void)o, (void)p;
   return GSCHED_OK;

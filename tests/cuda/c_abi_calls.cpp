@@ -9,9 +9,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <thread>
+
+#include <unistd.h>
 
 namespace {
 
@@ -45,6 +49,54 @@ TEST_CASE("c abi: its clock is the monotonic one") {
   const std::chrono::nanoseconds now{gsched_now_ns()};
   CHECK(now >= before);
   CHECK(now - before < std::chrono::seconds(1));
+}
+
+TEST_CASE("c abi: measured slow-downs are read, and what is wrong is refused") {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("gsched_slow_downs." + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "pairs.csv").string();
+  const auto write = [&](const std::string& rows) {
+    std::ofstream(file)
+        << "model_a,batch_a,sms_a,solo_a_us,corun_a_us,model_b,batch_b,sms_b,solo_b_us,"
+           "corun_b_us\n"
+        << rows;
+  };
+  write("a,8,132,100,150,b,1,132,50,60\na,8,64,100,900,b,1,68,50,900\na,8,132,100,110,a,8,132,100,"
+        "130\n"
+        "b,1,132,50,55,a,8,132,100,170\n");
+  gsched_slow_down* all = nullptr;
+  uint32_t count = 7;
+  CHECK(gsched_load_slow_downs(file.c_str(), &all, &count) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("no machine.json beside it, expected") != std::string::npos);
+  std::ofstream(folder / "machine.json")
+      << R"({"gpu": "G", "compute_capability": "9.0", "sms": 132, "sm_groups": [132]})";
+  REQUIRE(gsched_load_slow_downs(file.c_str(), &all, &count) == GSCHED_OK);
+  REQUIRE(count == 3);
+  std::string text;
+  for (uint32_t i = 0; i < count; ++i)
+    text +=
+        std::string(all[i].model) + " " + all[i].beside + " " + std::to_string(all[i].by) + ", ";
+  CHECK(text == "a_b8 a_b8 1.300000, a_b8 b_b1 1.700000, b_b1 a_b8 1.200000, ");
+  gsched_free_slow_downs(all);
+  gsched_free_slow_downs(nullptr);
+
+  write("a,8,64,100,900,b,1,68,50,900\n");
+  CHECK(gsched_load_slow_downs(file.c_str(), &all, &count) == GSCHED_BAD_ARGUMENT);
+  CHECK(line().find("no pair on all 132 SMs, expected") != std::string::npos);
+  CHECK(all == nullptr);
+  CHECK(count == 3);
+  for (const char* path : {static_cast<const char*>(nullptr), ""}) {
+    CHECK(gsched_load_slow_downs(path, &all, &count) == GSCHED_BAD_ARGUMENT);
+    CHECK(line() == "pairs: no path, expected one");
+  }
+  CHECK(gsched_load_slow_downs((folder / "none.csv").c_str(), &all, &count) == GSCHED_IO);
+  CHECK(line().find("none.csv: cannot be opened") != std::string::npos);
+  CHECK(gsched_load_slow_downs(file.c_str(), nullptr, &count) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "slow_downs: NULL");
+  CHECK(gsched_load_slow_downs(file.c_str(), &all, nullptr) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "count: NULL");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("c abi: defaults are what the header says, and no more is written than there is room") {

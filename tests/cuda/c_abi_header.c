@@ -16,6 +16,8 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   const char* (*names)(void) = gsched_policy_names;
   int (*defaults)(gsched_server_options*) = gsched_default_options;
   int (*open)(const gsched_server_options*, gsched_server**) = gsched_server_open;
+  int (*load)(const char*, gsched_slow_down**, uint32_t*) = gsched_load_slow_downs;
+  void (*unload)(gsched_slow_down*) = gsched_free_slow_downs;
   int (*close)(gsched_server*, gsched_close_how, int64_t) = gsched_server_close;
   int (*release)(gsched_server*) = gsched_server_release;
   int (*client)(gsched_server*, double, uint32_t*) = gsched_add_client;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slow-downs of pairs for rules, and what a fit has not seen.
+#include <gsched/core/quantity.hpp>
+#include <gsched/core/time.hpp>
 #include <gsched/dispatch/corun_rule.hpp>
 #include <gsched/interference/beyond_fit.hpp>
+#include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/pair_slowdowns.hpp>
 #include <gsched/io/profile_json.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -10,6 +13,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +41,25 @@ kernel_chain one_kernel(double dram, double tensor) {
 }
 
 } // namespace
+
+TEST_CASE("slow-downs by name are the largest of the pairs that share all SMs") {
+  const auto pair = [](corun_side a, corun_side b) { return corun_pair{{a, b}}; };
+  const auto side = [](const char* model, std::uint32_t batch, std::uint32_t on, int corun) {
+    return corun_side{model, batch, sm_count{on}, from_us(100), from_us(corun)};
+  };
+  const std::vector<corun_pair> pairs{
+      pair(side("a", 8, 132, 150), side("b", 1, 132, 120)),
+      pair(side("a", 8, 64, 900), side("b", 1, 68, 900)),   // SMs of their own
+      pair(side("b", 1, 132, 110), side("a", 8, 132, 170)), // the same again
+      pair(side("a", 8, 132, 110), side("a", 8, 132, 130)), // beside itself
+      pair(side("a", 1, 132, 300), side("b", 1, 132, 100))};
+  CHECK(slowdowns_by_name(pairs, sm_count{132}) == named_slowdowns{{{"a_b8", "b_b1"}, 1.7},
+                                                                   {{"b_b1", "a_b8"}, 1.2},
+                                                                   {{"a_b8", "a_b8"}, 1.3},
+                                                                   {{"a_b1", "b_b1"}, 3.0},
+                                                                   {{"b_b1", "a_b1"}, 1.0}});
+  CHECK(slowdowns_by_name(pairs, sm_count{100}).empty());
+}
 
 TEST_CASE("a rule from pair_slowdowns keeps a small model from one that fills the GPU") {
   const std::vector<corun_limit> models{{"small", 1.5}, {"filling", 1.5}, {"tiny", 1.5}};

@@ -12,6 +12,7 @@
 #include "serve_plan_on_gpu.hpp"
 #include "server.hpp"
 #include "settings.hpp"
+#include "slow_downs.hpp"
 #include "structs.hpp"
 #include "ticket.hpp"
 
@@ -23,6 +24,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
@@ -114,6 +116,19 @@ int gsched_default_options(gsched_server_options* options) {
     return GSCHED_OK;
   });
 }
+
+int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs, uint32_t* count) {
+  return guarded([&] {
+    expected(slow_downs, "slow_downs") = nullptr;
+    uint32_t& rows = expected(count, "count");
+    const gsched::named_slowdowns all = gsched::abi::measured_slow_downs(pairs);
+    *slow_downs = gsched::abi::in_one_piece(all);
+    rows = static_cast<uint32_t>(all.size());
+    return GSCHED_OK;
+  });
+}
+
+void gsched_free_slow_downs(gsched_slow_down* slow_downs) { std::free(slow_downs); }
 
 int gsched_server_open(const gsched_server_options* options, gsched_server** out) {
   return guarded([&] {

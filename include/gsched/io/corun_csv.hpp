@@ -88,7 +88,7 @@ namespace gsched {
     for (const corun_side& s : g.sides) {
       sum += s.sms.count();
       all = all && s.sms == device;
-      of_rows += s.model + "_b" + std::to_string(s.batch) + "@" + std::to_string(s.sms.count());
+      of_rows += s.full_name() + "@" + std::to_string(s.sms.count());
       is_of_rows = is_of_rows || g.name.starts_with(of_rows + "+");
       of_rows += "+";
     }

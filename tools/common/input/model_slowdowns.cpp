@@ -78,20 +78,15 @@ found_slowdowns paired_slowdowns(const std::string& where, const slowdown_source
   found_slowdowns found(pairs.text, models.size());
   bool any = false;
   const sm_count device = models.empty() ? sm_count{} : models.front().profile->sms;
-  const auto is_of = [](const neighbour_model& m, const corun_side& s) {
-    return m.profile->model == s.model && m.profile->batch == s.batch;
-  };
-  for (const corun_pair& p : load_corun_pairs(pairs.file.string(), device)) {
-    if (!p.shares(device)) continue;
-    for (const std::size_t side : {0u, 1u})
-      for (std::size_t i = 0; i < models.size(); ++i)
-        for (std::size_t j = 0; is_of(models[i], p.side[side]) && j < models.size(); ++j) {
-          if (!is_of(models[j], p.side[1 - side])) continue;
-          any = true;
-          std::optional<double>& kept = found.by[i][j];
-          kept = std::max(kept.value_or(0), p.side[side].slowdown());
-        }
-  }
+  const named_slowdowns measured = slowdowns_by_name(load_corun_pairs(pairs.file, device), device);
+  for (std::size_t i = 0; i < models.size(); ++i)
+    for (std::size_t j = 0; j < models.size(); ++j) {
+      const auto by =
+          measured.find({models[i].profile->full_name(), models[j].profile->full_name()});
+      if (by == measured.end()) continue;
+      any = true;
+      found.by[i][j] = by->second;
+    }
   if (!any)
     refuse(where, in_quotes(pairs.text) + " has no pair of the models that shares all SMs",
            models.empty() ? "models" : "one of " + models.front().name);

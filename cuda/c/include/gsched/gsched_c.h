@@ -69,6 +69,18 @@ typedef struct gsched_server gsched_server;
 /* Fills in the defaults; `size` is set by the caller. */
 GSCHED_API int gsched_default_options(gsched_server_options* options);
 
+/* Reads the slow-downs of models beside each other, for gsched_server_options.slow_downs, from measured
+ * pairs: the file corun_pairs.csv that `measure` writes, with the number of SMs in machine.json
+ * beside it. Only pairs whose graphs have all SMs of the GPU count. A model is named NAME_bBATCH, as
+ * its profile is. Needs no server and no GPU.
+ * Owner    the caller, who gives the array to gsched_free_slow_downs once.
+ * Errors   GSCHED_IO: a file that cannot be read; GSCHED_BAD_ARGUMENT: one that is wrong or not there,
+ *          no pair on all SMs. */
+GSCHED_API int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs,
+                                      uint32_t* count);
+/* NULL is allowed. */
+GSCHED_API void gsched_free_slow_downs(gsched_slow_down* slow_downs);
+
 /* Starts a server. Takes the GPU's primary context, as CUDA's runtime and PyTorch do.
  * Owner    the caller, who gives it to gsched_server_release once.
  * Errors   GSCHED_BAD_ARGUMENT, GSCHED_NO_DEVICE, GSCHED_DEVICE_FAILED. */
