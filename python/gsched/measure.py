@@ -168,24 +168,16 @@ def in_one_line(where: str, expected: str) -> Iterator[None]:
         raise GschedError(f"{where}: {type(e).__name__}{text}") from None
 
 
-def load_all(modules: Sequence[tuple[str, str, int]]) -> list[Callable[[int], Any]]:
-    """The function of each module, from its file. Each file is loaded once."""
-    files: dict[str, Any] = {}
-    makers = []
-    for path, name, _ in modules:
-        if path not in files:
-            with in_one_line(path, "a file of Python that can be loaded"):
-                files[path] = load_file(path)
-        makers.append(maker_of(files[path], path, name))
-    return makers
-
-
-def make(where: str, maker: Callable[[int], Any], batch: int) -> tuple[Any, Any]:
-    """(module, example_input) of a batch."""
-    with in_one_line(where, "(module, example_input)"):
+def make(files: dict[str, Any], path: str, name: str, batch: int) -> tuple[Any, Any]:
+    """(module, example_input) of a model. `files` keeps the files that are loaded."""
+    if path not in files:
+        with in_one_line(path, "a file of Python that can be loaded"):
+            files[path] = load_file(path)
+    maker = maker_of(files[path], path, name)
+    with in_one_line(f"{path}: {name}({batch})", "(module, example_input)"):
         pair = maker(batch)
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise GschedError(f"{where} is no pair, expected (module, example_input)")
+        raise GschedError(f"{path}: {name}({batch}) is no pair, expected (module, example_input)")
     return pair[0], pair[1]
 
 
@@ -203,15 +195,15 @@ def dtype_of(module: Any) -> str:
 def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
                 gpu: int) -> tuple[list[tuple[str, int, str, Captured]], list[str]]:
     """(name, batch, dtype, captured) of what could be captured, and the names of the other graphs."""
+    files: dict[str, Any] = {}
     made = []
     failed = []
-    for i, ((path, name, batch), maker) in enumerate(zip(modules, load_all(modules))):
+    for i, (path, name, batch) in enumerate(modules):
         graph = f"{name}_b{batch}"
         print(f"measure: captures {graph}, {i + 1} of {len(modules)}", file=sys.stderr, flush=True)
-        where = f"{path}: {name}({batch})"
-        module, example = make(where, maker, batch)
+        module, example = make(files, path, name, batch)
         try:
-            with in_one_line(where, "a module that can be captured"):
+            with in_one_line(f"{path}: {name}({batch})", "a module that can be captured"):
                 try:
                     captured = capture(module, example, instances=instances, name=name, gpu=gpu)
                 except GschedError as e:
@@ -254,7 +246,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "-h" in words or "--help" in words:
             print(__doc__, flush=True)
             return int(library.measure_check_options(*words_of(words)))
-        if words and not own and not modules and not any(w.startswith("--adaptor") for w in words):
+        others = bool(own) or any(w.startswith("--adaptor") for w in words)
+        if words and not modules and not others:
             raise UsageError("--models: not given, expected FILE.py:NAME")
         code = int(library.measure_check_options(*words_of(words)))
         if code:
@@ -272,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise GschedError("torch sees no GPU, expected one", 2)
             gpu = gpu_of(words)
             made, failed = capture_all(modules, instances, gpu)
-            if not made and not own:
+            if not made and not others:
                 return 1
             leave_slow_side(gpu)
             structs = as_structs(made) # the graphs live as long as `made`

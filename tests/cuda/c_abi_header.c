@@ -53,6 +53,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   gsched_plan_model planned = {0};
   gsched_plan_report in_force = {0};
   gsched_plan_model_report served = {0};
+  gsched_slow_down* slow_downs = NULL;
   gsched_ticket* ticket = NULL;
   gsched_channel* host = NULL;
   uint32_t n = 0;
@@ -79,6 +80,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   if ((plan_defaults(&planning) | plan_open(&planning, &planned, 1, &server) | plan(server, &in_force) |
        plan_of(server, 0, &served)) != GSCHED_OK)
     return GSCHED_INTERNAL;
+  if (load("corun_pairs.csv", &slow_downs, &options.slow_downs_count) == GSCHED_OK) unload(slow_downs);
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
          add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |
