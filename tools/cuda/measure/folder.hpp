@@ -11,8 +11,8 @@ namespace measure {
 /// Errors   bad_option, one line with what differs.
 void check_folder(const std::filesystem::path& out, const gsched::machine& here);
 
-/// Makes the folder and writes machine.json. With `anew` it first removes the files of earlier runs.
-/// Without `anew` it refuses what check_folder refuses.
+/// Makes the folder and writes machine.json in it. With `anew` it first removes the files that earlier
+/// runs wrote, and then checks the folder as check_folder does.
 /// Errors   as check_folder; run_error (io).
 void open_folder(const std::filesystem::path& out, bool anew, gsched::machine here);
 

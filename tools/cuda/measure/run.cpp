@@ -109,14 +109,14 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   places on(gpu.ordinal);
   machine here = common::this_machine(gpu);
   here.libraries = o.libraries;
-  if (!o.anew) check_folder(o.out, here); // early: making the graphs takes long
+  if (!o.anew) check_folder(o.out, here); // before the graphs are made, which takes long
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
   session s{o, gpu, graphs, on, dog};
   for (const part p : o.parts) check_choices(p, s);
   if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
     throw common::run_error(errc::device_failed, line + " --busy measures all the same");
-  open_folder(o.out, o.anew, here); // late: --anew removes files here
+  open_folder(o.out, o.anew, here); // after all checks, as --anew removes files here
   std::vector<double> weights;
   for (const part p : o.parts) weights.push_back(weight_of(p));
   const time_shares shares(60 * o.minutes, weights);

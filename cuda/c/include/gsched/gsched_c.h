@@ -74,8 +74,8 @@ GSCHED_API int gsched_default_options(gsched_server_options* options);
  * beside it. Only pairs whose graphs have all SMs of the GPU count. A model is named NAME_bBATCH, as
  * its profile is. Needs no server and no GPU.
  * Owner    the caller, who gives the array to gsched_free_slow_downs once.
- * Errors   GSCHED_IO: a file that cannot be read; GSCHED_BAD_ARGUMENT: one that is wrong or not there,
- *          no pair on all SMs. */
+ * Errors   GSCHED_IO: a file that cannot be read. GSCHED_BAD_ARGUMENT: a file that is wrong, no
+ *          machine.json, no pair on all SMs. */
 GSCHED_API int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs,
                                       uint32_t* count);
 /* NULL is allowed. */
