@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes,
-# gsched.gpu.block_order and gsched.gpu.interference without a GPU: help, one line for each kind of bad input, and cases as text.
+# gsched.gpu.block_order, gsched.gpu.block_starts and gsched.gpu.interference without a GPU: help, one line for each kind of bad input, and cases as text.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
@@ -28,13 +28,14 @@ for program in preemption_torture forks; do
   says 2 no-such $program --no-such
   says 2 seconds $program --seconds 0
 done
-for program in segment_ends memory_nodes block_order interference; do
+for program in segment_ends memory_nodes block_order block_starts interference; do
   timeout 60 "$bench/gsched.gpu.$program" --help >out 2>&1 && grep -q -- --json out ||
     { echo "$program --help failed"; cat out; failed=1; }
 done
 says 2 segments segment_ends --segments 1
 says 2 neighbours memory_nodes --neighbours 0
 says 2 rounds block_order --rounds 0
+says 2 rounds block_starts --rounds 0
 says 2 '"square", expected some of forks' preemption_torture --features square
 says 2 '"square", expected some of forks' preemption_torture --without square
 says 2 connections preemption_torture --connections 0

@@ -455,6 +455,61 @@ TEST_CASE("equal graphs in step pay for each other's starts as those out of step
     CHECK(slow == doctest::Approx(apart).epsilon(0.04));
 }
 
+TEST_CASE("a kernel that keeps the dispatcher stops the starts of kernels on other SMs") {
+  const double rate = replay_law::blocks_per_us;
+  const kernel_chain few = chain(std::vector<chain_kernel>(500, kernel(2, 1, 4)));
+  const auto slow = [&](double use, double of_time) { // of a kernel of 100 us
+    kernel_chain many = chain({kernel(100, std::round(100 * use * rate), 4, 4)});
+    many.gap_us = 100 * (1 / of_time - 1);
+    return beside({&few, &many}, no_contention(), only_placing, {40000, 40, 4'000'000, 0.5},
+                  false)[0];
+  };
+  CHECK(slow(0.8, 0.5) < 1.01);
+  CHECK(slow(1, 0.2) ==
+        doctest::Approx(1.25).epsilon(0.03)); // it starts nothing in a fifth of the time
+  CHECK(slow(1, 0.5) == doctest::Approx(2).epsilon(0.03));
+  CHECK(slow(0.95, 0.5) == doctest::Approx(slow(1, 0.5)).epsilon(0.01));
+  // What has started goes on: a kernel as long as the other is held up half as long in the mean.
+  const kernel_chain lengthy = chain({kernel(100, 1, 4)});
+  kernel_chain half = chain({kernel(100, 100 * rate, 4, 4)});
+  half.gap_us = 123;
+  CHECK(beside({&lengthy, &half}, no_contention(), only_placing, {90000, 90}, false)[0] < 1.5);
+}
+
+TEST_CASE("a kernel whose blocks fit at once keeps the dispatcher until they are placed") {
+  const replay_law none{0, 0};
+  CHECK(none.dispatch_us(replay_law::blocks_per_us) == doctest::Approx(1));
+  CHECK(none.dispatch_us(0) == 0);
+}
+
+TEST_CASE("the dispatcher places the blocks of older kernels first") {
+  const double rate = replay_law::blocks_per_us;
+  const auto slow = [&](double use) {
+    const kernel_chain both = chain({kernel(100, std::round(100 * use * rate), 4, 4)});
+    return beside({&both, &both}, no_contention(), only_placing, {40000, 40}, false);
+  };
+  CHECK(slow(0.4)[0] < 1.01);
+  const std::vector<double> crowded = slow(0.7); // of each two, the older takes its time
+  CHECK(crowded[0] + crowded[1] > 2.3);
+  CHECK(replay_law::waits_for_dispatcher(0.7, 0.7) == doctest::Approx(0.7 / 0.3));
+  CHECK(replay_law::waits_for_dispatcher(0.7, 0.3) == doctest::Approx(1));
+  CHECK(replay_law::waits_for_dispatcher(1, 1) == doctest::Approx(10)); // not for ever
+}
+
+TEST_CASE("beside blocks of one warp that an SM can hardly start, others start late") {
+  CHECK(replay_law::late_us(0.6, 1, 18) == doctest::Approx(0.9));
+  CHECK(replay_law::late_us(0.6, 1, 10) == 0);
+  CHECK(replay_law::late_us(0.6, 4, 18) == 0);
+  const kernel_chain few = chain(std::vector<chain_kernel>(50, kernel(2, 1, 4)));
+  const auto slow = [&](double warps) { // 16 SMs start 17 blocks a microsecond each
+    const kernel_chain many = chain({kernel(1000, 17 * sms * 1000, 32, warps)});
+    return beside({&few, &many}, no_contention(), only_placing, {20000, 20}, false)[0];
+  };
+  CHECK(slow(2) < 1.01);
+  const double use = 17 * sms / replay_law::blocks_per_us;
+  CHECK(slow(1) == doctest::Approx(1 + 2.5 * use * use / 2).epsilon(0.01));
+}
+
 TEST_CASE("on shared SMs a start costs the same for any number of blocks") {
   const auto slow = [&](double blocks, bool shares) {
     const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, blocks, 64)});

@@ -10,6 +10,10 @@ namespace gsched {
 ///
 /// Units    microseconds
 struct replay_law {
+  /// Blocks that the dispatcher of a GPU places in a microsecond, of all kernels together:
+  /// gsched.gpu.block_starts on one H200.
+  static constexpr double blocks_per_us = 1660;
+
   double gap_us = 0.6;   ///< see gap()
   double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
 
@@ -39,10 +43,34 @@ struct replay_law {
     return start_us * starts(blocks) * exposed(busiest);
   }
 
-  /// For so long a kernel that starts keeps the dispatcher, and others wait to start.
-  [[nodiscard]] double dispatch_us() const noexcept {
+  /// For so long a kernel that starts keeps the dispatcher, which places so many of its blocks at
+  /// once, and others wait to start.
+  [[nodiscard]] double dispatch_us(double blocks) const noexcept {
     constexpr double of_start = 0.3; // the rest of a start's cost is what running kernels lose
-    return of_start * start_us;
+    return of_start * start_us + blocks / blocks_per_us;
+  }
+
+  /// The part of the dispatcher's time that a kernel of so many blocks and microseconds takes, while
+  /// it has blocks to place: 0 to 1.
+  [[nodiscard]] static double dispatch_use(double blocks, double us) noexcept {
+    return std::min(1.0, blocks / (us * blocks_per_us));
+  }
+  /// Whether a kernel with such a use leaves others none: those that start later, on whatever SMs,
+  /// wait until all of its blocks are placed. From below 1, as times on a part of the SMs are
+  /// estimates.
+  [[nodiscard]] static bool keeps_dispatcher(double use) noexcept { return use >= 0.9; }
+  /// The slow-down of a kernel with such a use, as the dispatcher places the blocks of older ones
+  /// first, which use so much together.
+  [[nodiscard]] static double waits_for_dispatcher(double use, double older) noexcept {
+    constexpr double least = 0.1;
+    return std::max(1.0, use / std::max(least, 1 - older));
+  }
+  /// What the start of a kernel is late beside one on other SMs with such a use, whose blocks have so
+  /// many warps and start so often a microsecond on each SM. An SM starts about 20 blocks of one warp
+  /// a microsecond, and near that the dispatcher waits for it.
+  [[nodiscard]] static double late_us(double use, double warps, double starts_per_sm) noexcept {
+    constexpr double most = 2.5, near_limit = 14;
+    return warps <= 1 && starts_per_sm >= near_limit ? most * use * use : 0;
   }
 
   bool operator==(const replay_law&) const noexcept = default;

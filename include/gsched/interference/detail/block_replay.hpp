@@ -116,6 +116,8 @@ private:
     bool tried = false; ///< it has taken the room that was there
     double l2 = 0;      ///< its use of the device
     double dram = 0;
+    double dispatch = 0;   ///< part of the dispatcher's time that it takes
+    double makes_late = 0; ///< microseconds, see replay_law::late_us
     std::uint32_t placements = 0;
 
     [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
@@ -234,19 +236,49 @@ private:
     find_speeds();
   }
 
-  /// When the next operation of a graph starts: not while the dispatcher starts a kernel for other
-  /// SMs. So of two equal graphs in step, neither starts its kernels in the pauses of the other
-  /// alone, at no cost.
+  /// When the next operation of a graph starts, as things stand: not while the dispatcher places
+  /// blocks on other SMs. So of two equal graphs in step, neither starts its kernels in the pauses of
+  /// the other alone, at no cost.
   [[nodiscard]] double starts_us(const graph& g) const noexcept {
-    const double due = g.order.due_us();
-    return due < dispatches_until_ && g.region != dispatches_for_ ? dispatches_until_ : due;
+    double from = g.order.due_us();
+    if (from == never) return never;
+    if (g.region != dispatches_for_) from = std::max(from, dispatches_until_);
+    double late = 0;
+    for (const lane* l : running_) {
+      if (l->region == g.region || !(l->dispatch > 0)) continue;
+      const double rest = places_for_us(*l);
+      if (!(rest > tiny)) continue;
+      if (!replay_law::keeps_dispatcher(l->dispatch))
+        late += l->makes_late;
+      else if (rest == never)
+        return never; // until its last block is placed
+      else
+        from = std::max(from, now_ + rest);
+    }
+    return from + late;
+  }
+
+  /// How long from now a kernel has blocks to place; never, if that depends on what ends before.
+  [[nodiscard]] double places_for_us(const lane& l) const noexcept {
+    const region& r = regions_[l.region];
+    if (r.shared) return l.unplaced > 0 ? never : 0;
+    for (const group& g : sms_[r.first].groups)
+      if (g.lane == l.number && g.speed > 0)
+        return (g.left - (now_ - sms_[r.first].updated) * g.speed - 1 / l.kernel().waves(r.sms)) /
+               g.speed;
+    return 0;
   }
 
   void start(lane& l, std::size_t operation) {
     l.at = operation;
     l.running = changed_ = true;
     dispatches_for_ = l.region;
-    dispatches_until_ = now_ + replays_.dispatch_us();
+    const chain_kernel& k = l.kernel();
+    const double sms = regions_[l.region].sms;
+    dispatches_until_ = now_ + replays_.dispatch_us(std::min(k.blocks, sms * k.per_sm));
+    const bool at_once = l.chain->endless || k.waves(sms) <= 1;
+    l.dispatch = at_once ? 0 : replay_law::dispatch_use(k.blocks, k.us);
+    l.makes_late = replay_law::late_us(l.dispatch, k.warps, k.blocks / (k.us * sms));
     running_.push_back(&l);
     for (lane& other : lanes_)
       if (&other != &l) {
@@ -446,15 +478,18 @@ private:
   [[nodiscard]] double speed(std::size_t k, const std::vector<std::uint32_t>& blocks) const {
     const lane& l = *running_[k];
     surroundings around;
+    double older = 0; // part of the dispatcher's time that older kernels take
     for (std::size_t j = 0; j < running_.size(); ++j) {
       const lane& other = *running_[j];
+      if (j < k && other.region != l.region) older += other.dispatch;
       const double near = blocks[other.number];
       if (j != k && other.resident > 0)
         around.add(beside(l, other, near), near > 0 ? 1 : 0, 1, near * other.shape.warps, j < k);
     }
     const double here = blocks[l.number];
+    const double slow = law_.slowdown(use_of(l, here), here * l.shape.warps, around);
     return 1 / (l.shape.block_us * l.shape.block_time(here, l.resident) *
-                law_.slowdown(use_of(l, here), here * l.shape.warps, around));
+                std::max(slow, replay_law::waits_for_dispatcher(l.dispatch, older)));
   }
 
   /// How much more than its counters say a neighbour's traffic costs a kernel on other SMs.

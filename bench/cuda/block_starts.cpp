@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// How many blocks the GPU's dispatcher starts in a microsecond, and what its work for a kernel of
+// many short blocks costs kernels on other SMs: a graph of 50 short kernels is replayed there, alone
+// and while the other kernel runs.
+
+#include "block_starts/kernels.hpp"
+#include "experiment.hpp"
+
+#include <gsched/core/error.hpp>
+#include <gsched/cuda/error.hpp>
+#include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition/partitions.hpp>
+
+#include <CLI/CLI.hpp>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+namespace cuda = gsched::cuda;
+using cuda::check;
+using namespace block_starts;
+using json = nlohmann::ordered_json;
+
+constexpr int kernels = 50; ///< of the graph
+constexpr unsigned graph_blocks = 32, graph_threads = 128;
+constexpr double graph_us = 2;  ///< of each of its blocks
+constexpr double busy_us = 4e3; ///< the kernel of short blocks, about
+
+struct run_options {
+  int gpu = 0;
+  unsigned rounds = 6;
+  std::string json;
+};
+
+/// A kernel of short blocks.
+struct shape {
+  unsigned threads = 32;
+  double block_us = 0;    ///< it spins
+  std::uint32_t rows = 0; ///< it copies, of 16 bytes a thread
+};
+
+struct times {
+  double p50 = 0, most = 0;
+};
+times of(const std::vector<double>& us) {
+  return {experiment::median(us), experiment::quantile(us, 1)};
+}
+
+/// Two parts of the SMs, with a stream on each.
+class halves {
+public:
+  halves(int gpu, std::uint32_t busy_groups, std::uint32_t groups)
+      : busy_(gpu, numbers(0, busy_groups)), other_(gpu, numbers(busy_groups, groups)),
+        busy_stream_(busy_.make_stream(0)), other_stream_(other_.make_stream(0)) {
+    for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "event");
+  }
+  ~halves() {
+    for (cudaEvent_t e : events_) cudaEventDestroy(e);
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    cudaStreamDestroy(busy_stream_);
+    cudaStreamDestroy(other_stream_);
+  }
+  halves(const halves&) = delete;
+  halves& operator=(const halves&) = delete;
+
+  [[nodiscard]] std::uint32_t busy_sms() const { return busy_.sms().count(); }
+  [[nodiscard]] std::uint32_t other_sms() const { return other_.sms().count(); }
+
+  void make_graph(short_arguments a) {
+    void* arguments[] = {&a};
+    cudaGraph_t graph{};
+    check(cudaStreamBeginCapture(other_stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < kernels; ++i)
+      check(cudaLaunchKernel(short_blocks(), dim3(graph_blocks), dim3(graph_threads), arguments, 0,
+                             other_stream_),
+            "launch");
+    check(cudaStreamEndCapture(other_stream_, &graph), "capture");
+    check(cudaGraphInstantiate(&graph_, graph, 0), "graph");
+    cudaGraphDestroy(graph);
+  }
+
+  void start_busy(std::uint64_t blocks, unsigned threads, short_arguments a) {
+    void* arguments[] = {&a};
+    check(cudaEventRecord(events_[0], busy_stream_), "event");
+    check(cudaLaunchKernel(short_blocks(), dim3(static_cast<unsigned>(blocks)), dim3(threads),
+                           arguments, 0, busy_stream_),
+          "launch");
+    check(cudaEventRecord(events_[1], busy_stream_), "event");
+  }
+  void start_graph() {
+    check(cudaEventRecord(events_[2], other_stream_), "event");
+    check(cudaGraphLaunch(graph_, other_stream_), "graph");
+    check(cudaEventRecord(events_[3], other_stream_), "event");
+  }
+  [[nodiscard]] double busy_took() const { return between(0, 1); }
+  [[nodiscard]] double graph_took() const { return between(2, 3); }
+  [[nodiscard]] bool graph_ended_first() const { return between(3, 1) > 0; }
+
+private:
+  static std::vector<std::uint32_t> numbers(std::uint32_t from, std::uint32_t to) {
+    std::vector<std::uint32_t> all(to - from);
+    std::iota(all.begin(), all.end(), from);
+    return all;
+  }
+  [[nodiscard]] double between(std::size_t from, std::size_t to) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, events_[from], events_[to]), "event");
+    return 1e3 * static_cast<double>(ms);
+  }
+
+  cuda::partition busy_, other_;
+  cudaStream_t busy_stream_, other_stream_;
+  cudaGraphExec_t graph_ = nullptr;
+  std::array<cudaEvent_t, 4> events_{};
+};
+
+class experiment_of_starts {
+public:
+  explicit experiment_of_starts(const run_options& o)
+      : o_(o), dog_("gsched.gpu.block_starts"), gpu_(cuda::find_gpu(o.gpu)) {
+    dog_.step("the GPU", 60);
+    check(cudaSetDevice(o.gpu), "GPU");
+    int khz = 0;
+    check(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, o.gpu), "clock");
+    cycles_per_us_ = khz * 1e-3;
+    check(cudaMalloc(&from_, buffer_bytes), "memory");
+    check(cudaMalloc(&to_, buffer_bytes), "memory");
+    check(cudaMemset(from_, 0, buffer_bytes), "memory");
+    out_ = {{"gpu", gpu_.name}, {"driver", gpu_.driver_version}, {"rows", json::array()}};
+  }
+  ~experiment_of_starts() {
+    cudaFree(from_);
+    cudaFree(to_);
+  }
+  experiment_of_starts(const experiment_of_starts&) = delete;
+  experiment_of_starts& operator=(const experiment_of_starts&) = delete;
+
+  void run() {
+    fmt::print("A kernel of short blocks, and a graph of {} kernels on other SMs; median of {}\n"
+               "{:>4} {:>5} {:>7} {:>9} {:>6} {:>10} {:>10} {:>11} {:>10} {:>17}\n",
+               kernels, o_.rounds, "SMs", "graph", "threads", "block, us", "rows", "blocks/us",
+               "graph, us", "beside, us", "late, us", "ended before it");
+    const auto groups = static_cast<std::uint32_t>(cuda::group_sizes(o_.gpu).size());
+    if (groups < 4)
+      throw gsched::error(gsched::errc::too_small,
+                          fmt::format("{} groups of SMs, expected 4", groups));
+    std::vector<shape> shapes;
+    for (const unsigned threads : {32u, 64u, 128u, 256u}) {
+      for (const double us : {0., 0.125, 0.25, 0.375, 0.5, 0.75, 1., 1.5, 2.5})
+        shapes.push_back({threads, us, 0});
+      for (const std::uint32_t rows : {1u, 2u, 4u, 8u, 16u}) shapes.push_back({threads, 0, rows});
+    }
+    for (const std::uint32_t busy : {groups - 1, groups * 3 / 4, groups / 2, groups / 4}) {
+      halves h(o_.gpu, busy, busy + std::min(groups - busy, std::max(1u, groups / 4)));
+      h.make_graph(arguments({graph_threads, graph_us, 0}));
+      for (const shape& s : shapes) meet(h, s);
+    }
+    dog_.rest();
+  }
+
+private:
+  static constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
+
+  [[nodiscard]] short_arguments arguments(const shape& s) const {
+    return {static_cast<std::uint64_t>(s.block_us * cycles_per_us_), s.rows,
+            static_cast<std::uint32_t>(buffer_bytes / 16 - 1), from_, to_};
+  }
+
+  void meet(halves& h, const shape& s) {
+    dog_.step(fmt::format("{} threads, {} us, {} rows", s.threads, s.block_us, s.rows), 20);
+    const short_arguments a = arguments(s);
+    std::uint64_t blocks = 200'000;
+    for (int i = 0; i < 2; ++i) { // the second time warm
+      h.start_busy(blocks, s.threads, a);
+      check(cudaDeviceSynchronize(), "kernel");
+    }
+    blocks = std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(static_cast<double>(blocks) / h.busy_took() * busy_us));
+    std::vector<double> alone, busy, beside;
+    unsigned first = 0; // ended before the kernel
+    for (unsigned i = 0; i <= o_.rounds; ++i) {
+      h.start_graph();
+      check(cudaDeviceSynchronize(), "graph");
+      const double graph_us_alone = h.graph_took();
+      h.start_busy(blocks, s.threads, a);
+      check(cudaDeviceSynchronize(), "kernel");
+      const double busy_us_alone = h.busy_took();
+      h.start_busy(blocks, s.threads, a);
+      std::this_thread::sleep_for(std::chrono::microseconds{100});
+      h.start_graph();
+      check(cudaDeviceSynchronize(), "both");
+      if (i == 0) continue; // the first round loads things
+      alone.push_back(graph_us_alone);
+      busy.push_back(busy_us_alone);
+      beside.push_back(h.graph_took());
+      first += h.graph_ended_first();
+    }
+    const double rate = static_cast<double>(blocks) / experiment::median(busy);
+    const double late = (experiment::median(beside) - experiment::median(alone)) / kernels;
+    fmt::print("{:>4} {:>5} {:>7} {:>9} {:>6} {:>10.0f} {:>10.1f} {:>11.1f} {:>10.2f} {:>17}\n",
+               h.busy_sms(), h.other_sms(), s.threads, s.block_us, s.rows, rate,
+               experiment::median(alone), experiment::median(beside), late,
+               fmt::format("{} of {}", first, o_.rounds));
+    std::fflush(stdout);
+    const times t[] = {of(alone), of(busy), of(beside)};
+    out_["rows"].push_back({{"sms", h.busy_sms()},
+                            {"graph_sms", h.other_sms()},
+                            {"threads", s.threads},
+                            {"block_us", s.block_us},
+                            {"rows", s.rows},
+                            {"blocks", blocks},
+                            {"blocks_per_us", rate},
+                            {"graph_us", {{"p50", t[0].p50}, {"max", t[0].most}}},
+                            {"kernel_us", {{"p50", t[1].p50}, {"max", t[1].most}}},
+                            {"beside_us", {{"p50", t[2].p50}, {"max", t[2].most}}},
+                            {"late_us", late},
+                            {"ended_before", first},
+                            {"rounds", o_.rounds}});
+    if (!o_.json.empty()) std::ofstream(o_.json) << out_.dump(1) << '\n';
+  }
+
+  run_options o_;
+  experiment::watchdog dog_;
+  cuda::gpu gpu_;
+  double cycles_per_us_ = 1;
+  void* from_ = nullptr;
+  void* to_ = nullptr;
+  json out_;
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  run_options o;
+  CLI::App app(
+      "How many blocks the GPU's dispatcher starts in a microsecond, and how late that makes "
+      "kernels on other SMs.\nA kernel of short blocks runs on some of the SMs, a graph of 50 "
+      "kernels on others. Takes about 25 s.\n\n"
+      "  blocks/us        of the first kernel alone\n"
+      "  late, us         what each kernel of the graph is later beside it\n"
+      "  ended before it  rounds in which the graph ended before the first kernel\n");
+  app.add_option("--gpu", o.gpu, "the GPU's number")->check(CLI::Range(0, 1024));
+  app.add_option("--rounds", o.rounds, "of each case")
+      ->check(CLI::Range(1u, 1000u))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file, as they come");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    experiment_of_starts(o).run();
+    return 0;
+  } catch (const std::exception& wrong) {
+    fmt::print(stderr, "gsched.gpu.block_starts: {}\n", wrong.what());
+    return 1;
+  }
+}
