@@ -684,6 +684,23 @@ TEST_CASE("a kernel's counters become its demand, on any part of the SMs") {
   CHECK(half.kernels[0].takes.of(resource::issue) == doctest::Approx(0.5).epsilon(0.02));
 }
 
+TEST_CASE(
+    "blocks of one warp that keep the dispatcher take as long as it needs, on fewer SMs too") {
+  const architecture_limits sm = limits_for(9, 0);
+  profile p = one_kernel(166'000, 100, 200); // on 100 SMs
+  p.operations[1].work.launch.grid.x = 100;
+  const auto on = [&](std::uint32_t some, double us, std::uint32_t threads) {
+    p.operations[0].work.launch.block.x = threads;
+    return chain_of(p, sm, {}, chain_place{sm_count{some}, from_us(us)});
+  };
+  const double alone = chain_of(p, sm, {}).kernels[0].us;
+  CHECK(on(90, 300, 32).kernels[0].us == doctest::Approx(alone));
+  CHECK(on(50, 500, 32).kernels[0].us == doctest::Approx(alone * 1.66)); // the SMs start 1,000 a us
+  CHECK(on(90, 300, 64).kernels[0].us > 1.3 * alone);                    // by its part of the time
+  for (const std::uint32_t threads : {32u, 64u})
+    CHECK(on(90, 300, threads).replay_us() == doctest::Approx(300));
+}
+
 TEST_CASE("the counter of tensor cores has the FP16 instructions, which lower no clock") {
   kernel_counters c;
   c.pipes.fp16 = 0.4;

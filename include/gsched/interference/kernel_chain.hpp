@@ -7,6 +7,7 @@
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
@@ -150,6 +151,16 @@ namespace detail {
   return last_sms < device ? to(device, std::max(1e-3, whole)) : whole;
 }
 
+/// The time on so many SMs of a kernel that on all of them takes as long as the dispatcher needs for
+/// its blocks of one warp: as long as the dispatcher, or those SMs, need to start them. Empty for
+/// others.
+[[nodiscard]] inline std::optional<double> starting_us(const chain_kernel& k, double alone_us,
+                                                       double sms) noexcept {
+  if (k.warps > 1 || !replay_law::keeps_dispatcher(replay_law::dispatch_use(k.blocks, alone_us)))
+    return std::nullopt;
+  return alone_us * std::max(1.0, replay_law::blocks_per_us / (replay_law::blocks_per_sm_us * sms));
+}
+
 /// Whether each operation waits for the one before it, and for no other.
 [[nodiscard]] inline bool follow_one_another(const profile& p) noexcept {
   for (std::size_t i = 0; i < p.operations.size(); ++i) {
@@ -169,7 +180,7 @@ namespace detail {
 ///          operation measured alone takes a little longer than in its graph, and a gap precedes
 ///          each; the replay latency of the whole graph, if the profile has it, gives the length of
 ///          that gap. On a part of the SMs all kernels are scaled so that the replay takes the
-///          measured time.
+///          measured time, but those whose time is that of starting their blocks.
 /// Errors   bad_profile for a profile without operations.
 /// Cost     O(operations).
 [[nodiscard]] inline kernel_chain chain_of(const profile& p, const architecture_limits& sm,
@@ -221,9 +232,17 @@ namespace detail {
   const auto n = static_cast<double>(chain.kernels.size());
   chain.gap_us = p.graph_replay ? std::max(0.0, (to_us(*p.graph_replay) - whole) / n) : usual_gap;
   if (place && place->solo > duration::zero()) {
-    const double kernels_us = to_us(place->solo) - chain.gap_us * n;
-    const double scale = std::max(least_scale, kernels_us / here);
-    for (chain_kernel& k : chain.kernels) k.us *= scale;
+    double kernels_us = to_us(place->solo) - chain.gap_us * n;
+    std::vector<std::optional<double>> known(chain.kernels.size());
+    for (std::size_t i = 0; i < chain.kernels.size(); ++i) {
+      known[i] = detail::starting_us(chain.kernels[i], alone_us[i], chain.sms);
+      if (!known[i]) continue;
+      kernels_us -= *known[i];
+      here -= chain.kernels[i].us;
+    }
+    const double scale = here > 0 ? std::max(least_scale, kernels_us / here) : 1;
+    for (std::size_t i = 0; i < chain.kernels.size(); ++i)
+      chain.kernels[i].us = known[i] ? *known[i] : chain.kernels[i].us * scale;
   }
   for (chain_kernel& k : chain.kernels)
     if (k.blocks > 0)

@@ -13,6 +13,8 @@ struct replay_law {
   /// Blocks that the dispatcher of a GPU places in a microsecond, of all kernels together:
   /// gsched.gpu.block_starts on one H200.
   static constexpr double blocks_per_us = 1660;
+  /// Blocks of one warp that an SM starts in a microsecond, by the same program.
+  static constexpr double blocks_per_sm_us = 20;
 
   double gap_us = 0.6;   ///< see gap()
   double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
@@ -66,11 +68,12 @@ struct replay_law {
     return std::max(1.0, use / std::max(least, 1 - older));
   }
   /// What the start of a kernel is late beside one on other SMs with such a use, whose blocks have so
-  /// many warps and start so often a microsecond on each SM. An SM starts about 20 blocks of one warp
-  /// a microsecond, and near that the dispatcher waits for it.
+  /// many warps and start so often a microsecond on each SM: near blocks_per_sm_us the dispatcher
+  /// waits for the SMs.
   [[nodiscard]] static double late_us(double use, double warps, double starts_per_sm) noexcept {
-    constexpr double most = 2.5, near_limit = 14;
-    return warps <= 1 && starts_per_sm >= near_limit ? most * use * use : 0;
+    constexpr double most = 2.5, near_limit = 0.7;
+    const bool waits = warps <= 1 && starts_per_sm >= near_limit * blocks_per_sm_us;
+    return waits ? most * use * use : 0;
   }
 
   bool operator==(const replay_law&) const noexcept = default;
