@@ -164,6 +164,22 @@ TEST_CASE("contention: the start of a kernel costs each other lane") {
   CHECK(end(2) - end(0) == doctest::Approx(49 * 2 * 0.4).epsilon(0.05));
 }
 
+TEST_CASE("contention: a kernel that keeps the dispatcher of blocks stops starts on other SMs") {
+  const auto time_beside = [&](std::uint32_t blocks, const sim::preset& p) {
+    operation many = kernel(blocks, 32, 100);
+    many.by_sms.push_back({half_of_sms, from_us(100)});
+    return times_of(p, program("many", {many, many, many}), chain(100, 4, moving(0)))[1];
+  };
+  sim::preset p = without_starts();
+  const auto all = static_cast<std::uint32_t>(100 * replay_law::blocks_per_us);
+  const double beside_few = time_beside(all / 2, p);
+  const double stopped = time_beside(all, p) - beside_few;
+  CHECK(stopped > 180); // of the 200 us of the second and third; it starts after the first
+  CHECK(stopped < 205);
+  p.laws.contended = false;
+  CHECK(time_beside(all, p) == doctest::Approx(beside_few).epsilon(0.02));
+}
+
 TEST_CASE("contention: many lanes of short kernels end") {
   sim::preset p = sim::h200();
   p.laws.replay.start_us = 20; // far more than a kernel takes

@@ -21,8 +21,8 @@ namespace gsched::sim {
 /// Source   Olmedo et al., RTAS 2020, doi:10.1109/RTAS48715.2020.000-5: the leftover policy of
 ///          NVIDIA's block scheduler.
 /// Order    grids are placed by (priority falling, arrival); a grid starts when earlier grids that
-///          may use any of its SMs have placed all their blocks. Running blocks stay until they
-///          end, unless leave() makes them exit.
+///          may use any of its SMs, or keep the dispatcher of blocks, have placed all their blocks.
+///          Running blocks stay until they end, unless leave() makes them exit.
 /// Cost     O(runs + ended cohorts) an event: a cohort is the set of blocks that a grid places at
 ///          once, which end at once; and O(running grids, squared) if their speeds change. No
 ///          allocation after construction.
@@ -100,7 +100,7 @@ public:
       if (!waits && !placed && (!freed_.empty() || !g.tried)) place_one(slot, now, sink);
       if (g.unplaced == 0) continue;
       placing_[kept++] = slot;
-      last = g.where.size() == all_; // it precedes all other grids
+      last = g.where.size() == all_ || g.cost.keeps_dispatcher; // it precedes all other grids
       if (!last && (blocked_.empty() || !(blocked_.back() == g.where))) blocked_.push_back(g.where);
     }
     erase(placing_, kept, i);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/sim/detail/blocks/sm_resources.hpp>
@@ -23,6 +24,7 @@ struct work_cost {
   block_need need{};
   kernel_load load{};
   std::uint32_t cluster = 1;
+  bool keeps_dispatcher = false; ///< while it has blocks to place, see replay_law
 
   [[nodiscard]] bool fits() const noexcept { return blocks == 0 || need.per_sm > 0; }
 };
@@ -143,6 +145,9 @@ template <class Scaling>
   }
   const duration alone = p.laws.graph.operation(scaling.at(partition));
   c.wave_ns = static_cast<double>(alone.count()) / waves;
+  c.keeps_dispatcher = p.laws.contended && alone > duration::zero() &&
+                       replay_law::keeps_dispatcher(replay_law::dispatch_use(
+                           static_cast<double>(op.launch.blocks()), to_us(alone)));
   return c;
 }
 
