@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many blocks the GPU's dispatcher starts in a microsecond, and what its work for a kernel of
 // many short blocks costs kernels on other SMs: a graph of 50 short kernels is replayed there, alone
-// and while the other kernel runs.
+// and while the other kernel runs. Then what the kernels of a graph lose by the starts of other
+// graphs' kernels, on SMs of their own.
 
 #include "block_starts/kernels.hpp"
 #include "experiment.hpp"
@@ -21,8 +22,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -59,6 +62,12 @@ struct times {
 };
 times of(const std::vector<double>& us) {
   return {experiment::median(us), experiment::quantile(us, 1)};
+}
+
+std::vector<std::uint32_t> numbers(std::uint32_t from, std::uint32_t to) {
+  std::vector<std::uint32_t> all(to - from);
+  std::iota(all.begin(), all.end(), from);
+  return all;
 }
 
 /// Two parts of the SMs, with a stream on each.
@@ -112,11 +121,6 @@ public:
   [[nodiscard]] bool graph_ended_first() const { return between(3, 1) > 0; }
 
 private:
-  static std::vector<std::uint32_t> numbers(std::uint32_t from, std::uint32_t to) {
-    std::vector<std::uint32_t> all(to - from);
-    std::iota(all.begin(), all.end(), from);
-    return all;
-  }
   [[nodiscard]] double between(std::size_t from, std::size_t to) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, events_[from], events_[to]), "event");
@@ -127,6 +131,53 @@ private:
   cudaStream_t busy_stream_, other_stream_;
   cudaGraphExec_t graph_ = nullptr;
   std::array<cudaEvent_t, 4> events_{};
+};
+
+/// A graph of equal kernels, one after the other, on a part of the SMs.
+class chain {
+public:
+  chain(int gpu, const std::vector<std::uint32_t>& groups)
+      : place_(gpu, groups), stream_(place_.make_stream(0)) {
+    for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "event");
+  }
+  ~chain() {
+    for (cudaEvent_t e : events_) cudaEventDestroy(e);
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    cudaStreamDestroy(stream_);
+  }
+  chain(const chain&) = delete;
+  chain& operator=(const chain&) = delete;
+
+  void make(int length, unsigned blocks, short_arguments a) {
+    void* arguments[] = {&a};
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    cudaGraph_t graph{};
+    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < length; ++i)
+      check(cudaLaunchKernel(short_blocks(), dim3(blocks), dim3(graph_threads), arguments, 0,
+                             stream_),
+            "launch");
+    check(cudaStreamEndCapture(stream_, &graph), "capture");
+    check(cudaGraphInstantiate(&graph_, graph, 0), "graph");
+    cudaGraphDestroy(graph);
+  }
+  void start() { check(cudaGraphLaunch(graph_, stream_), "graph"); }
+  void start_timed() {
+    check(cudaEventRecord(events_[0], stream_), "event");
+    start();
+    check(cudaEventRecord(events_[1], stream_), "event");
+  }
+  [[nodiscard]] double took() const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, events_[0], events_[1]), "event");
+    return 1e3 * static_cast<double>(ms);
+  }
+
+private:
+  cuda::partition place_;
+  cudaStream_t stream_;
+  cudaGraphExec_t graph_ = nullptr;
+  std::array<cudaEvent_t, 2> events_{};
 };
 
 class experiment_of_starts {
@@ -170,10 +221,58 @@ public:
       h.make_graph(arguments({graph_threads, graph_us, 0}));
       for (const shape& s : shapes) meet(h, s);
     }
+    chains(groups);
     dog_.rest();
   }
 
 private:
+  /// Graphs of equal kernels beside one another, whose kernels are as long or 1.4 times as long.
+  void chains(std::uint32_t groups) {
+    constexpr int long_chain = 1000;
+    constexpr std::uint32_t most = 6;
+    const std::uint32_t each = std::max(1u, groups / 8);
+    std::vector<std::unique_ptr<chain>> all;
+    for (std::uint32_t i = 0; i < std::min(most, groups / each); ++i)
+      all.push_back(std::make_unique<chain>(o_.gpu, numbers(i * each, (i + 1) * each)));
+    fmt::print(
+        "\nus a kernel of a graph of {}, beside so many such graphs on other SMs; median of {}\n"
+        "{:>6} {:>10} {:>7}",
+        long_chain, o_.rounds, "blocks", "block, us", "others");
+    for (std::size_t n = 0; n < all.size(); ++n) fmt::print(" {:>7}", n);
+    fmt::print("\n");
+    for (const unsigned blocks : {1u, 16u, 64u, 256u, 1000u})
+      for (const double us : {0., 0.5, 1., 2., 4.})
+        for (const bool equal : {true, false}) {
+          dog_.step(fmt::format("chains of {} blocks of {} us", blocks, us), 30);
+          for (std::size_t i = 0; i < all.size(); ++i)
+            all[i]->make(long_chain, blocks,
+                         arguments({graph_threads, equal || i == 0 ? us : 1.4 * us + 0.35, 0}));
+          std::vector<double> medians, largest;
+          for (std::size_t n = 0; n < all.size(); ++n) {
+            std::vector<double> took;
+            for (unsigned r = 0; r <= o_.rounds; ++r) {
+              for (std::size_t i = 1; i <= n; ++i)
+                for (int twice = 0; twice < 2; ++twice) all[i]->start();
+              all[0]->start_timed();
+              check(cudaDeviceSynchronize(), "chains");
+              if (r > 0) took.push_back(all[0]->took() / long_chain);
+            }
+            medians.push_back(of(took).p50);
+            largest.push_back(of(took).most);
+          }
+          fmt::print("{:>6} {:>10} {:>7}", blocks, us, equal ? "equal" : "longer");
+          for (const double m : medians) fmt::print(" {:>7.3f}", m);
+          fmt::print("\n");
+          std::fflush(stdout);
+          out_["chains"].push_back({{"blocks", blocks},
+                                    {"block_us", us},
+                                    {"others", equal ? "equal" : "longer"},
+                                    {"kernel_us", medians},
+                                    {"kernel_us_max", largest}});
+          if (!o_.json.empty()) std::ofstream(o_.json) << out_.dump(1) << '\n';
+        }
+  }
+
   static constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
 
   [[nodiscard]] short_arguments arguments(const shape& s) const {
@@ -250,7 +349,9 @@ int main(int argc, char** argv) {
   CLI::App app(
       "How many blocks the GPU's dispatcher starts in a microsecond, and how late that makes "
       "kernels on other SMs.\nA kernel of short blocks runs on some of the SMs, a graph of 50 "
-      "kernels on others. Takes about 25 s.\n\n"
+      "kernels on others. Then graphs of 1,000 short\nkernels run beside one another, on SMs of "
+      "their own. Takes about 40 s.\n"
+      "CUDA_DEVICE_MAX_CONNECTIONS is 32 unless the environment says otherwise.\n\n"
       "  blocks/us        of the first kernel alone\n"
       "  late, us         what each kernel of the graph is later beside it\n"
       "  ended before it  rounds in which the graph ended before the first kernel\n");
@@ -261,6 +362,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "write the figures to this file, as they come");
   CLI11_PARSE(app, argc, argv);
   try {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     experiment_of_starts(o).run();
     return 0;
   } catch (const std::exception& wrong) {
