@@ -493,7 +493,7 @@ TEST_CASE("the dispatcher places the blocks of older kernels first") {
   CHECK(crowded[0] + crowded[1] > 2.3);
   CHECK(replay_law::waits_for_dispatcher(0.7, 0.7) == doctest::Approx(0.7 / 0.3));
   CHECK(replay_law::waits_for_dispatcher(0.7, 0.3) == doctest::Approx(1));
-  CHECK(replay_law::waits_for_dispatcher(1, 1) == doctest::Approx(10)); // not for ever
+  CHECK(replay_law::waits_for_dispatcher(1, 1) == doctest::Approx(10)); // it still ends
 }
 
 TEST_CASE("beside blocks of one warp that an SM can hardly start, others start late") {

@@ -57,8 +57,8 @@ struct replay_law {
   [[nodiscard]] static double dispatch_use(double blocks, double us) noexcept {
     return std::min(1.0, blocks / (us * blocks_per_us));
   }
-  /// Whether a kernel with such a use leaves others none: those that start later, on whatever SMs,
-  /// wait until all of its blocks are placed. From below 1, as times on a part of the SMs are
+  /// Whether a kernel with such a use takes all of the dispatcher's time: kernels that start later,
+  /// on any SM, wait until its blocks are placed. From below 1, as times on a part of the SMs are
   /// estimates.
   [[nodiscard]] static bool keeps_dispatcher(double use) noexcept { return use >= 0.9; }
   /// The slow-down of a kernel with such a use, as the dispatcher places the blocks of older ones
