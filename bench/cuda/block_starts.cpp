@@ -70,111 +70,62 @@ std::vector<std::uint32_t> numbers(std::uint32_t from, std::uint32_t to) {
   return all;
 }
 
-/// Two parts of the SMs, with a stream on each.
-class halves {
+/// A stream on some SMs, and the time that the last work on it took.
+class place {
 public:
-  halves(int gpu, std::uint32_t busy_groups, std::uint32_t groups)
-      : busy_(gpu, numbers(0, busy_groups)), other_(gpu, numbers(busy_groups, groups)),
-        busy_stream_(busy_.make_stream(0)), other_stream_(other_.make_stream(0)) {
+  place(int gpu, const std::vector<std::uint32_t>& groups)
+      : on_(gpu, groups), stream_(on_.make_stream(0)) {
     for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "event");
   }
-  ~halves() {
-    for (cudaEvent_t e : events_) cudaEventDestroy(e);
-    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
-    cudaStreamDestroy(busy_stream_);
-    cudaStreamDestroy(other_stream_);
-  }
-  halves(const halves&) = delete;
-  halves& operator=(const halves&) = delete;
-
-  [[nodiscard]] std::uint32_t busy_sms() const { return busy_.sms().count(); }
-  [[nodiscard]] std::uint32_t other_sms() const { return other_.sms().count(); }
-
-  void make_graph(short_arguments a) {
-    void* arguments[] = {&a};
-    cudaGraph_t graph{};
-    check(cudaStreamBeginCapture(other_stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kernels; ++i)
-      check(cudaLaunchKernel(short_blocks(), dim3(graph_blocks), dim3(graph_threads), arguments, 0,
-                             other_stream_),
-            "launch");
-    check(cudaStreamEndCapture(other_stream_, &graph), "capture");
-    check(cudaGraphInstantiate(&graph_, graph, 0), "graph");
-    cudaGraphDestroy(graph);
-  }
-
-  void start_busy(std::uint64_t blocks, unsigned threads, short_arguments a) {
-    void* arguments[] = {&a};
-    check(cudaEventRecord(events_[0], busy_stream_), "event");
-    check(cudaLaunchKernel(short_blocks(), dim3(static_cast<unsigned>(blocks)), dim3(threads),
-                           arguments, 0, busy_stream_),
-          "launch");
-    check(cudaEventRecord(events_[1], busy_stream_), "event");
-  }
-  void start_graph() {
-    check(cudaEventRecord(events_[2], other_stream_), "event");
-    check(cudaGraphLaunch(graph_, other_stream_), "graph");
-    check(cudaEventRecord(events_[3], other_stream_), "event");
-  }
-  [[nodiscard]] double busy_took() const { return between(0, 1); }
-  [[nodiscard]] double graph_took() const { return between(2, 3); }
-  [[nodiscard]] bool graph_ended_first() const { return between(3, 1) > 0; }
-
-private:
-  [[nodiscard]] double between(std::size_t from, std::size_t to) const {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, events_[from], events_[to]), "event");
-    return 1e3 * static_cast<double>(ms);
-  }
-
-  cuda::partition busy_, other_;
-  cudaStream_t busy_stream_, other_stream_;
-  cudaGraphExec_t graph_ = nullptr;
-  std::array<cudaEvent_t, 4> events_{};
-};
-
-/// A graph of equal kernels, one after the other, on a part of the SMs.
-class chain {
-public:
-  chain(int gpu, const std::vector<std::uint32_t>& groups)
-      : place_(gpu, groups), stream_(place_.make_stream(0)) {
-    for (cudaEvent_t& e : events_) check(cudaEventCreate(&e), "event");
-  }
-  ~chain() {
+  ~place() {
     for (cudaEvent_t e : events_) cudaEventDestroy(e);
     if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
     cudaStreamDestroy(stream_);
   }
-  chain(const chain&) = delete;
-  chain& operator=(const chain&) = delete;
+  place(const place&) = delete;
+  place& operator=(const place&) = delete;
 
-  void make(int length, unsigned blocks, short_arguments a) {
-    void* arguments[] = {&a};
+  [[nodiscard]] std::uint32_t sms() const { return on_.sms().count(); }
+
+  /// A graph of equal kernels, one after the other, for start_graph.
+  void make_graph(int kernels_in_it, unsigned blocks, short_arguments a) {
     if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
     cudaGraph_t graph{};
     check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < length; ++i)
-      check(cudaLaunchKernel(short_blocks(), dim3(blocks), dim3(graph_threads), arguments, 0,
-                             stream_),
-            "launch");
+    for (int i = 0; i < kernels_in_it; ++i) launch(blocks, graph_threads, a);
     check(cudaStreamEndCapture(stream_, &graph), "capture");
     check(cudaGraphInstantiate(&graph_, graph, 0), "graph");
     cudaGraphDestroy(graph);
   }
-  void start() { check(cudaGraphLaunch(graph_, stream_), "graph"); }
-  void start_timed() {
+  void start_graph() {
     check(cudaEventRecord(events_[0], stream_), "event");
-    start();
+    check(cudaGraphLaunch(graph_, stream_), "graph");
     check(cudaEventRecord(events_[1], stream_), "event");
   }
-  [[nodiscard]] double took() const {
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, events_[0], events_[1]), "event");
-    return 1e3 * static_cast<double>(ms);
+  void start_kernel(std::uint64_t blocks, unsigned threads, short_arguments a) {
+    check(cudaEventRecord(events_[0], stream_), "event");
+    launch(static_cast<unsigned>(blocks), threads, a);
+    check(cudaEventRecord(events_[1], stream_), "event");
+  }
+
+  [[nodiscard]] double took() const { return us_between(events_[0], events_[1]); }
+  [[nodiscard]] bool ended_before(const place& other) const {
+    return us_between(events_[1], other.events_[1]) > 0;
   }
 
 private:
-  cuda::partition place_;
+  void launch(unsigned blocks, unsigned threads, short_arguments a) {
+    void* arguments[] = {&a};
+    check(cudaLaunchKernel(short_blocks(), dim3(blocks), dim3(threads), arguments, 0, stream_),
+          "launch");
+  }
+  static double us_between(cudaEvent_t from, cudaEvent_t to) {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, from, to), "event");
+    return 1e3 * static_cast<double>(ms);
+  }
+
+  cuda::partition on_;
   cudaStream_t stream_;
   cudaGraphExec_t graph_ = nullptr;
   std::array<cudaEvent_t, 2> events_{};
@@ -217,9 +168,10 @@ public:
       for (const std::uint32_t rows : {1u, 2u, 4u, 8u, 16u}) shapes.push_back({threads, 0, rows});
     }
     for (const std::uint32_t busy : {groups - 1, groups * 3 / 4, groups / 2, groups / 4}) {
-      halves h(o_.gpu, busy, busy + std::min(groups - busy, std::max(1u, groups / 4)));
-      h.make_graph(arguments({graph_threads, graph_us, 0}));
-      for (const shape& s : shapes) meet(h, s);
+      place some(o_.gpu, numbers(0, busy));
+      place others(o_.gpu, numbers(busy, busy + std::min(groups - busy, std::max(1u, groups / 4))));
+      others.make_graph(kernels, graph_blocks, arguments({graph_threads, graph_us, 0}));
+      for (const shape& s : shapes) meet(some, others, s);
     }
     chains(groups);
     dog_.rest();
@@ -231,9 +183,9 @@ private:
     constexpr int long_chain = 1000;
     constexpr std::uint32_t most = 6;
     const std::uint32_t each = std::max(1u, groups / 8);
-    std::vector<std::unique_ptr<chain>> all;
+    std::vector<std::unique_ptr<place>> all;
     for (std::uint32_t i = 0; i < std::min(most, groups / each); ++i)
-      all.push_back(std::make_unique<chain>(o_.gpu, numbers(i * each, (i + 1) * each)));
+      all.push_back(std::make_unique<place>(o_.gpu, numbers(i * each, (i + 1) * each)));
     fmt::print(
         "\nus a kernel of a graph of {}, beside so many such graphs on other SMs; median of {}\n"
         "{:>6} {:>10} {:>7}",
@@ -245,15 +197,16 @@ private:
         for (const bool equal : {true, false}) {
           dog_.step(fmt::format("chains of {} blocks of {} us", blocks, us), 30);
           for (std::size_t i = 0; i < all.size(); ++i)
-            all[i]->make(long_chain, blocks,
-                         arguments({graph_threads, equal || i == 0 ? us : 1.4 * us + 0.35, 0}));
+            all[i]->make_graph(
+                long_chain, blocks,
+                arguments({graph_threads, equal || i == 0 ? us : 1.4 * us + 0.35, 0}));
           std::vector<double> medians, largest;
           for (std::size_t n = 0; n < all.size(); ++n) {
             std::vector<double> took;
             for (unsigned r = 0; r <= o_.rounds; ++r) {
               for (std::size_t i = 1; i <= n; ++i)
-                for (int twice = 0; twice < 2; ++twice) all[i]->start();
-              all[0]->start_timed();
+                for (int twice = 0; twice < 2; ++twice) all[i]->start_graph();
+              all[0]->start_graph();
               check(cudaDeviceSynchronize(), "chains");
               if (r > 0) took.push_back(all[0]->took() / long_chain);
             }
@@ -280,45 +233,45 @@ private:
             static_cast<std::uint32_t>(buffer_bytes / 16 - 1), from_, to_};
   }
 
-  void meet(halves& h, const shape& s) {
+  void meet(place& some, place& others, const shape& s) {
     dog_.step(fmt::format("{} threads, {} us, {} rows", s.threads, s.block_us, s.rows), 20);
     const short_arguments a = arguments(s);
     std::uint64_t blocks = 200'000;
     for (int i = 0; i < 2; ++i) { // the second time warm
-      h.start_busy(blocks, s.threads, a);
+      some.start_kernel(blocks, s.threads, a);
       check(cudaDeviceSynchronize(), "kernel");
     }
     blocks = std::max<std::uint64_t>(
-        1, static_cast<std::uint64_t>(static_cast<double>(blocks) / h.busy_took() * busy_us));
+        1, static_cast<std::uint64_t>(static_cast<double>(blocks) / some.took() * busy_us));
     std::vector<double> alone, busy, beside;
     unsigned first = 0; // ended before the kernel
     for (unsigned i = 0; i <= o_.rounds; ++i) {
-      h.start_graph();
+      others.start_graph();
       check(cudaDeviceSynchronize(), "graph");
-      const double graph_us_alone = h.graph_took();
-      h.start_busy(blocks, s.threads, a);
+      const double graph_us_alone = others.took();
+      some.start_kernel(blocks, s.threads, a);
       check(cudaDeviceSynchronize(), "kernel");
-      const double busy_us_alone = h.busy_took();
-      h.start_busy(blocks, s.threads, a);
+      const double busy_us_alone = some.took();
+      some.start_kernel(blocks, s.threads, a);
       std::this_thread::sleep_for(std::chrono::microseconds{100});
-      h.start_graph();
+      others.start_graph();
       check(cudaDeviceSynchronize(), "both");
       if (i == 0) continue; // the first round loads things
       alone.push_back(graph_us_alone);
       busy.push_back(busy_us_alone);
-      beside.push_back(h.graph_took());
-      first += h.graph_ended_first();
+      beside.push_back(others.took());
+      first += others.ended_before(some);
     }
     const double rate = static_cast<double>(blocks) / experiment::median(busy);
     const double late = (experiment::median(beside) - experiment::median(alone)) / kernels;
     fmt::print("{:>4} {:>5} {:>7} {:>9} {:>6} {:>10.0f} {:>10.1f} {:>11.1f} {:>10.2f} {:>17}\n",
-               h.busy_sms(), h.other_sms(), s.threads, s.block_us, s.rows, rate,
+               some.sms(), others.sms(), s.threads, s.block_us, s.rows, rate,
                experiment::median(alone), experiment::median(beside), late,
                fmt::format("{} of {}", first, o_.rounds));
     std::fflush(stdout);
     const times t[] = {of(alone), of(busy), of(beside)};
-    out_["rows"].push_back({{"sms", h.busy_sms()},
-                            {"graph_sms", h.other_sms()},
+    out_["rows"].push_back({{"sms", some.sms()},
+                            {"graph_sms", others.sms()},
                             {"threads", s.threads},
                             {"block_us", s.block_us},
                             {"rows", s.rows},

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes,
-# gsched.gpu.block_order, gsched.gpu.block_starts and gsched.gpu.interference without a GPU: help, one line for each kind of bad input, and cases as text.
+# gsched.gpu.block_order, gsched.gpu.block_starts and gsched.gpu.interference without a GPU: help, one line
+# for each kind of bad input, and cases as text.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
