@@ -2,7 +2,7 @@
 // How many blocks the GPU's dispatcher starts in a microsecond, and what its work for a kernel of
 // many short blocks costs kernels on other SMs: a graph of 50 short kernels is replayed there, alone
 // and while the other kernel runs. Then what the kernels of a graph lose by the starts of other
-// graphs' kernels, on SMs of their own.
+// graphs' kernels, on SMs of their own. Then what a long kernel loses by them, by what it reads.
 
 #include "block_starts/kernels.hpp"
 #include "experiment.hpp"
@@ -108,6 +108,14 @@ public:
     check(cudaEventRecord(events_[1], stream_), "event");
   }
 
+  void start_chains(unsigned blocks, chain_arguments a) {
+    void* arguments[] = {&a};
+    check(cudaEventRecord(events_[0], stream_), "event");
+    check(cudaLaunchKernel(block_starts::chains(), dim3(blocks), dim3(32), arguments, 0, stream_),
+          "launch");
+    check(cudaEventRecord(events_[1], stream_), "event");
+  }
+
   [[nodiscard]] double took() const { return us_between(events_[0], events_[1]); }
   [[nodiscard]] bool ended_before(const place& other) const {
     return us_between(events_[1], other.events_[1]) > 0;
@@ -174,6 +182,7 @@ public:
       for (const shape& s : shapes) meet(some, others, s);
     }
     chains(groups);
+    long_kernels(groups);
     dog_.rest();
   }
 
@@ -224,6 +233,79 @@ private:
                                     {"kernel_us_max", largest}});
           if (!o_.json.empty()) std::ofstream(o_.json) << out_.dump(1) << '\n';
         }
+  }
+
+  /// A kernel of half a millisecond, beside a graph of kernels of one block that only spin, and
+  /// beside one such kernel.
+  void long_kernels(std::uint32_t groups) {
+    constexpr double kernel_us = 500, graph_us_least = 6000;
+    const std::vector<std::uint32_t> rest = numbers(groups / 2, groups);
+    place half(o_.gpu, numbers(0, groups / 2)), others(o_.gpu, rest), one(o_.gpu, rest);
+    one.make_graph(1, 1, arguments({graph_threads, graph_us_least, 0}));
+    fill_constants();
+    std::vector<std::uint32_t> words(chain_words);
+    for (std::uint32_t i = 0; i < chain_words; ++i) words[i] = after(i);
+    check(cudaMemcpy(from_, words.data(), 4 * words.size(), cudaMemcpyHostToDevice), "memory");
+    fmt::print(
+        "\nA kernel on {} SMs that follows a chain of words, beside a graph of kernels of one "
+        "block on other SMs; median of {}\n{:>8} {:>10} {:>10} {:>12} {:>9} {:>12}\n",
+        half.sms(), o_.rounds, "words in", "one, us", "block, us", "starts / us", "slowed",
+        "us a start");
+    const std::pair<const char*, chain_of> all[] = {{"none", chain_of::nothing},
+                                                    {"shared", chain_of::shared_memory},
+                                                    {"constant", chain_of::constants},
+                                                    {"L1", chain_of::l1},
+                                                    {"L2", chain_of::l2}};
+    for (const auto& [name, what] : all)
+      for (const double us : {0., 1., 2., 4., 8., 16., 32., 64.}) {
+        dog_.step(fmt::format("a chain in {} beside kernels of {} us", name, us), 20);
+        const int chain = static_cast<int>(graph_us_least / (us + 0.6));
+        others.make_graph(chain, 1, arguments({graph_threads, us, 0}));
+        chain_arguments a{what, 1000, static_cast<const std::uint32_t*>(from_)};
+        for (int i = 0; i < 3; ++i) { // the first time cold
+          half.start_chains(half.sms(), a);
+          check(cudaDeviceSynchronize(), "kernel");
+          if (i > 0) a.steps = static_cast<std::uint32_t>(a.steps * kernel_us / half.took());
+        }
+        const auto beside_of = [&](place& p) {
+          p.start_graph();
+          std::this_thread::sleep_for(std::chrono::microseconds{200});
+          half.start_chains(half.sms(), a);
+          check(cudaDeviceSynchronize(), "both");
+          return half.took();
+        };
+        std::vector<double> alone, beside, rates;
+        bool all_met = true; // the graph ended after the kernel
+        for (unsigned r = 0; r <= o_.rounds; ++r) {
+          const double us_alone = beside_of(one), us_beside = beside_of(others);
+          if (r == 0) continue;
+          alone.push_back(us_alone);
+          beside.push_back(us_beside);
+          rates.push_back(chain / others.took());
+          all_met = all_met && half.ended_before(others);
+        }
+        if (!all_met) { // so much slower
+          fmt::print("{:>8} {:>10.1f} {:>10} {:>12} {:>9}\n", name, of(alone).p50, us, "-",
+                     "too slow");
+          continue;
+        }
+        const times t[] = {of(alone), of(beside), of(rates)};
+        const double slowed = t[1].p50 / t[0].p50;
+        const double lost = (t[1].p50 - t[0].p50) / (t[1].p50 * t[2].p50);
+        fmt::print("{:>8} {:>10.1f} {:>10} {:>12.3f} {:>9.3f} {:>12.3f}\n", name, t[0].p50, us,
+                   t[2].p50, slowed, lost);
+        std::fflush(stdout);
+        out_["long_kernels"].push_back({{"words_in", name},
+                                        {"sms", half.sms()},
+                                        {"beside_one_us", {{"p50", t[0].p50}, {"max", t[0].most}}},
+                                        {"block_us", us},
+                                        {"starts_per_us", t[2].p50},
+                                        {"beside_us", {{"p50", t[1].p50}, {"max", t[1].most}}},
+                                        {"slowed", slowed},
+                                        {"lost_us_a_start", lost},
+                                        {"rounds", o_.rounds}});
+        if (!o_.json.empty()) std::ofstream(o_.json) << out_.dump(1) << '\n';
+      }
   }
 
   static constexpr std::size_t buffer_bytes = std::size_t{8} << 20;
@@ -303,11 +385,13 @@ int main(int argc, char** argv) {
       "How many blocks the GPU's dispatcher starts in a microsecond, and how late that makes "
       "kernels on other SMs.\nA kernel of short blocks runs on some of the SMs, a graph of 50 "
       "kernels on others. Then graphs of 1,000 short\nkernels run beside one another, on SMs of "
-      "their own. Takes about 40 s.\n"
+      "their own, and one long kernel runs beside such a graph.\nTakes about a minute.\n"
       "CUDA_DEVICE_MAX_CONNECTIONS is 32 unless the environment says otherwise.\n\n"
       "  blocks/us        of the first kernel alone\n"
       "  late, us         what each kernel of the graph is later beside it\n"
-      "  ended before it  rounds in which the graph ended before the first kernel\n");
+      "  ended before it  rounds in which the graph ended before the first kernel\n"
+      "  one, us          what the long kernel takes beside one kernel that spins\n"
+      "  us a start       what it is later by for each start of the graph's kernels\n");
   app.add_option("--gpu", o.gpu, "the GPU's number")->check(CLI::Range(0, 1024));
   app.add_option("--rounds", o.rounds, "of each case")
       ->check(CLI::Range(1u, 1000u))

@@ -10,7 +10,7 @@ returns (module, example_input); or a function `make` that takes "NAME_bBATCH" a
 examples/pytorch/models.py has. A name without a file is of the file before; the first of them may be
 one of examples/pytorch/models.py. NAME_bBATCH is of that batch alone.
 
-  --models FILE.py:NAME,NAME,...  and graphs that the program knows: saxpy, sort, profiles (.json)
+  --models FILE.py:NAME,NAME,...  and graphs that the program knows: saxpy, sort, ticks, profiles (.json)
   --batches N,...                 default: 1,8,32
   --instances N                   graphs of each with memory of their own; 2 can run beside each other
                                   (default)
@@ -38,7 +38,7 @@ from ._context import leave_slow_side
 LIBRARY = "libmeasure_graphs.so"
 PACKAGE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = PACKAGE.parents[1] / "examples" / "pytorch" / "models.py"
-BUILT_IN = ("saxpy", "sort")
+BUILT_IN = ("saxpy", "sort", "ticks")
 
 
 class UsageError(Exception):

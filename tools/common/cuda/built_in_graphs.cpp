@@ -86,6 +86,21 @@ private:
   CUgraph graph_ = nullptr;
 };
 
+class tick_chain final : public held_graph {
+public:
+  tick_chain() {
+    constexpr int kernels = 300;
+    constexpr unsigned cycles = 4000; // 2 us
+    for (int i = 0; i < kernels; ++i) tick(cycles, recording_.stream());
+    graph_ = recording_.end();
+  }
+  [[nodiscard]] CUgraph get() const noexcept override { return graph_; }
+
+private:
+  gsched::cuda::stream_capture recording_{"ticks"};
+  CUgraph graph_ = nullptr;
+};
+
 class replayed final : public held_graph {
 public:
   explicit replayed(const std::filesystem::path& file)
@@ -104,15 +119,16 @@ private:
 } // namespace
 
 const std::vector<std::string>& built_in_names() {
-  static const std::vector<std::string> names{"saxpy", "sort"};
+  static const std::vector<std::string> names{"saxpy", "sort", "ticks"};
   return names;
 }
 
 std::unique_ptr<held_graph> built_in_graph(const std::string& name, std::size_t elements) {
   if (name == "saxpy") return std::make_unique<saxpy_chain>(elements);
   if (name == "sort") return std::make_unique<sort_and_reduce>(elements);
+  if (name == "ticks") return std::make_unique<tick_chain>();
   throw gsched::error(gsched::errc::unknown_name,
-                      "--graph: unknown graph '" + name + "', expected saxpy or sort");
+                      "--graph: unknown graph '" + name + "', expected saxpy, sort or ticks");
 }
 
 std::unique_ptr<held_graph> stand_in_graph(const std::filesystem::path& file) {

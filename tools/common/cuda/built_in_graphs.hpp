@@ -21,8 +21,9 @@ public:
 /// The names that built_in_graph() accepts.
 [[nodiscard]] const std::vector<std::string>& built_in_names();
 
-/// Captures a built-in graph: `saxpy`, a chain of kernels between two copies, or `sort`, a sort and
-/// a sum by CUB.
+/// Captures a built-in graph: `saxpy`, a chain of kernels between two copies; `sort`, a sort and a
+/// sum by CUB; or `ticks`, 300 kernels of one thread that spins for 2 us, which take nothing of the
+/// GPU but their starts.
 [[nodiscard]] std::unique_ptr<held_graph> built_in_graph(const std::string& name,
                                                          std::size_t elements);
 

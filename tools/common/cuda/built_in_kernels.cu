@@ -17,6 +17,12 @@ __global__ void saxpy_kernel(float a, const float* x, float* y, std::size_t n) {
   if (i < n) y[i] = a * x[i] + y[i];
 }
 
+__global__ void tick_kernel(unsigned cycles) {
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
+}
+
 cudaError_t sort(void* scratch, std::size_t& bytes, const std::uint32_t* in, std::uint32_t* sorted,
                  std::size_t n, cudaStream_t stream) {
   return cub::DeviceRadixSort::SortKeys(scratch, bytes, in, sorted, n, 0, 32, stream);
@@ -34,6 +40,11 @@ void saxpy(float a, const float* x, float* y, std::size_t n, cudaStream_t stream
   const auto blocks = static_cast<unsigned>((n + threads - 1) / threads);
   saxpy_kernel<<<blocks, threads, 0, stream>>>(a, x, y, n);
   gsched::cuda::check(cudaGetLastError(), "saxpy");
+}
+
+void tick(unsigned cycles, cudaStream_t stream) {
+  tick_kernel<<<1, 1, 0, stream>>>(cycles);
+  gsched::cuda::check(cudaGetLastError(), "tick");
 }
 
 std::size_t scratch_of_sort_and_sum(std::size_t n) {

@@ -11,6 +11,9 @@ namespace common {
 /// y = a x + y, on a stream.
 void saxpy(float a, const float* x, float* y, std::size_t n, cudaStream_t stream);
 
+/// One thread that spins for so many cycles.
+void tick(unsigned cycles, cudaStream_t stream);
+
 /// Bytes of scratch memory for sort_and_sum.
 [[nodiscard]] std::size_t scratch_of_sort_and_sum(std::size_t n);
 

@@ -87,7 +87,8 @@ std::string kinds_of(const std::vector<gsched::cuda::probe_options>& probes,
 void declare(common::command_line& line, raw_options& raw, const std::vector<part>& parts) {
   const auto has = [&](part p) { return std::find(parts.begin(), parts.end(), p) != parts.end(); };
   line.group("Graphs");
-  line.option("--models", raw.models, "NAME,...", "saxpy, sort, or profiles' files (stand-ins)");
+  line.option("--models", raw.models, "NAME,...",
+              "saxpy, sort, ticks, or profiles' files (stand-ins)");
   line.option(
       "--adaptor", raw.adaptors, "LIB[:NAME[=TEXT]]",
       "The graph of an adaptor, as NAME or NAME_bBATCH, with TEXT\nfor its init; may be given "
@@ -192,8 +193,8 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
     if (m.ends_with(".json"))
       static_cast<void>(gsched::load_profile(common::to_file("--models", m, "a profile's file")));
     else if (std::find(known.begin(), known.end(), m) == known.end())
-      refuse("--models", "unknown graph " + in_quotes(m), "saxpy, sort or a profile's file (.json)",
-             gsched::errc::unknown_name);
+      refuse("--models", "unknown graph " + in_quotes(m),
+             "saxpy, sort, ticks or a profile's file (.json)", gsched::errc::unknown_name);
   for (const std::string& a : raw.adaptors) o.adaptors.push_back(to_adaptor(a));
   if (o.models.empty() && o.adaptors.empty() && !captured)
     refuse("--models", "not given, nor --adaptor", "a graph to measure");

@@ -42,7 +42,7 @@ std::optional<options> parse(int argc, const char* const* argv) {
               replays = std::to_string(o.how.replays), batch = std::to_string(o.how.batch);
   common::command_line line(
       "profile", "Writes the profile of a captured graph, measured on the GPU.", details);
-  line.option("--graph", o.graph, "NAME", "saxpy or sort; default: saxpy");
+  line.option("--graph", o.graph, "NAME", "saxpy, sort or ticks; default: saxpy");
   line.option("--replay", replay, "FILE", "In place of --graph: a profile's stand-ins");
   line.option("--elements", elements, "N", "Of the built-in graphs' data");
   common::device_option device({.simulated = false, .preset = false});
@@ -70,7 +70,7 @@ std::optional<options> parse(int argc, const char* const* argv) {
     common::refuse("--replay", "given beside --graph", "one of the two");
   const auto& known = common::built_in_names();
   if (!o.graph.empty() && std::find(known.begin(), known.end(), o.graph) == known.end())
-    common::refuse("--graph", "unknown graph " + common::in_quotes(o.graph), "saxpy or sort",
+    common::refuse("--graph", "unknown graph " + common::in_quotes(o.graph), "saxpy, sort or ticks",
                    gsched::errc::unknown_name);
   line.refuse_unused(o.replay.empty(), {"--elements"}, "beside --replay", "one of both");
   std::vector<std::uint32_t> partitions;
