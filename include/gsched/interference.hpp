@@ -19,4 +19,5 @@
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/stand_in_chain.hpp>
+#include <gsched/interference/start_loss.hpp>
 #include <gsched/interference/surroundings.hpp>

@@ -148,7 +148,7 @@ for law in j["laws"].values():
 after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 assert len(after) == len(before)
 for a, b in zip(after, before):
-    assert a.pop("l2_loss") == "0"
+    assert (a.pop("l2_loss"), a.pop("start_loss_us")) == ("0", "-")
     factors = float(a.pop("sensitivity")), float(a.pop("pressure"))
     assert factors == (found[b["model"]] if b["batch"] == "8" and b["model"] in found else (1, 1)), b
     assert a == b
@@ -251,7 +251,7 @@ PY
   echo "probe_copy_2,vgg16,32,64,68,copy,132,16000,99000,1,0.9,0" # too fast to say only this
   echo "probe_copy_1,vgg16,32,132,132,copy,40,8000,99000,1,0.9,0"; } > slow.csv # on the same SMs
 serves calibrate "${others[@]}" --probes slow.csv --solo "$solo" --out lost.csv --json lost.json
-expect "the loss is printed" grep -qE '^vgg16_b32 +0 +- +- +0\.200$' out
+expect "the loss is printed" grep -qE '^vgg16_b32 +0 +- +- +0\.200 +-$' out
 expect "and written, and all else stays" python3 - lost.json lost.csv "$solo" <<'PY'
 import csv, json, sys
 j = json.load(open(sys.argv[1]))
@@ -260,7 +260,7 @@ after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 for a, b in zip(after, before, strict=True):
     lost = float(a.pop("l2_loss"))
     assert lost == (0.2 if (b["model"], b["batch"]) == ("vgg16", "32") else 0), b
-    assert (a.pop("sensitivity"), a.pop("pressure")) == ("1", "1") and a == b
+    assert (a.pop("sensitivity"), a.pop("pressure"), a.pop("start_loss_us")) == ("1", "1", "-") and a == b
 PY
 serves calibrate "${others[@]}" --probes slow.csv --solo lost.csv --out again.csv --quiet
 expect "its own output says the same" cmp lost.csv again.csv
@@ -289,6 +289,45 @@ refuses "no graph beside a slow copy on other SMs, expected rows of a probe that
 refuses "--probes" calibrate --probes nowhere.csv
 sed '1s/$/,l2_loss/; 2,$s/$/,-0.1/' "$solo" > negative.csv
 refuses "negative.csv:2: '-0.1', expected a number from 0 to 10" calibrate "${others[@]}" --probes slow.csv --solo negative.csv
+
+# What graphs lose as kernels of others start, of pairs with a graph that only starts kernels.
+pair=model_a,batch_a,sms_a,model_b,batch_b,sms_b,solo_a_us,solo_b_us,corun_a_us,corun_b_us
+starts=(--profiles "$data/measured/ticks/profiles" --profiles "$data/profiles" --coefficients "$law")
+{ echo "$pair"; echo "resnet50,8,64,ticks,1,68,2100,750,2352,760"
+  echo "ticks,1,100,resnet50,8,32,750,3400,760,3638"
+  echo "resnet50,8,132,ticks,1,132,1700,750,9000,760"; } > starts.csv # the last one on the same SMs
+serves calibrate "${starts[@]}" --starts starts.csv --solo "$solo" --out started.csv --json started.json
+expect "the loss by starts is printed" grep -qE '^resnet50_b8 +0 +- +- +- +[0-9]\.[0-9]{3}$' out
+expect "and written, of that graph alone" python3 - started.json started.csv "$solo" <<'PY'
+import csv, json, sys
+j = json.load(open(sys.argv[1]))
+[graph] = j["graphs"]
+assert (graph["model"], graph["batch"]) == ("resnet50", 8) and 0.2 < graph["start_loss_us"] < 1, graph
+assert j["starts"] == "starts.csv" and "laws" not in j, j
+after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
+for a, b in zip(after, before, strict=True):
+    known = (b["model"], b["batch"]) == ("resnet50", "8")
+    assert a.pop("start_loss_us") == (str(graph["start_loss_us"]) if known else "-"), a
+    assert (a.pop("sensitivity"), a.pop("pressure"), a.pop("l2_loss")) == ("1", "1", "0") and a == b
+PY
+serves calibrate "${starts[@]}" --starts starts.csv --solo started.csv --out again.csv --quiet
+expect "its own output says the same of starts" cmp started.csv again.csv
+serves evaluate "${starts[@]}" --corun known.csv --laws disjoint --solo started.csv --test-corun starts.csv --json judged.json
+expect "predictions have the loss by starts" python3 - judged.json <<'PY'
+import json, sys
+rows = [r for r in json.load(open(sys.argv[1]))["laws"]["disjoint"]["test_predictions"] if r["of"]["model"] == "resnet50"]
+assert len(rows) == 2, rows
+assert abs(sum(r["predicted"] - r["measured"] for r in rows)) < 0.01, rows # both rows' mean is met
+assert all(abs(r["predicted"] - r["measured"]) < 0.05 for r in rows), rows
+PY
+refuses "no graph beside one that only starts kernels, on other SMs, expected some, as of measure pairs --beside ticks" \
+  calibrate "${starts[@]}" --starts pairs.csv --solo "$solo"
+refuses "--starts" calibrate --starts nowhere.csv
+sed '1s/$/,start_loss_us/; 2,$s/$/,-1/' "$solo" > negative.csv
+refuses "negative.csv:2: '-1', expected a number from 0 to 100" calibrate "${starts[@]}" --starts starts.csv --solo negative.csv
+grep -v '^resnet50,8,' "$solo" > without.csv
+refuses "without.csv: no row of resnet50, batch 8, expected one of each graph that was measured" \
+  calibrate "${starts[@]}" --starts starts.csv --solo without.csv --out nothing.csv
 
 { echo "$columns"; echo "probe_copy_1,vgg16,32,5000,68,copy,132,16000,17000,1,0.9,0"; } > sms.csv
 refuses "sms.csv:2: 5000 and 68 SMs, expected all 132 for both, or parts of them" evaluate --coefficients "$law" \

@@ -29,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const double f : {b.factors.sensitivity, b.factors.pressure})
           fuzz::require(f >= corun_factors::least && f <= corun_factors::most);
       }
+      fuzz::require(!m.at_start.known() ||
+                    (*m.at_start.us >= 0 && *m.at_start.us <= start_loss::most));
       const kernel_chain c = stand_in_chain(m, sm_count{132}, {}, few);
       fuzz::require(std::abs(c.replay_us() / std::max(0.001, to_us(m.solo)) - 1) < 1e-6);
     }

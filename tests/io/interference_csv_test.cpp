@@ -95,6 +95,19 @@ TEST_CASE("factors are read where they are, and are 1 elsewhere") {
         "t.csv:2: '11', expected a number from 0.1 to 10");
 }
 
+TEST_CASE("the loss by starts is read where it is known") {
+  const auto read = [](const std::string& loss) {
+    return read_solo_metrics(
+        csv("model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,start_loss_us\na,1,100,20,10,50," +
+                loss + "\n",
+            solo_columns(), more_solo_columns()));
+  };
+  CHECK(read("0.25")[0].at_start == start_loss{0.25});
+  CHECK(read("0")[0].at_start == start_loss{0.0});
+  CHECK(!read("-")[0].at_start.known());
+  for (const char* const bad : {"-0.1", "100.5", "x", "--"}) CHECK_THROWS_AS(read(bad), error);
+}
+
 TEST_CASE("groups of graphs are read, and refused in one line") {
   const auto groups = [](const std::string& rows) {
     return read_corun_groups(

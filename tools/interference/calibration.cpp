@@ -30,11 +30,11 @@ using some_groups = std::vector<const known_group*>;
 
 model_batch graph_of(const known_side& s) { return {s.row.model, s.row.batch}; }
 
-/// The groups on SMs of their own, by each of their graphs.
+/// The groups on SMs of their own, by each of their graphs, but those that only starts slow.
 std::map<model_batch, some_groups> groups_by_graph(const group_set& pairs) {
   std::map<model_batch, some_groups> by;
   for (const known_group& g : pairs.groups) {
-    if (g.shared) continue;
+    if (g.shared || beside_starts(g) != nullptr) continue;
     std::set<model_batch> graphs;
     for (const known_side& s : g.sides) graphs.insert(graph_of(s));
     for (const model_batch& graph : graphs) by[graph].push_back(&g);
@@ -90,14 +90,58 @@ void find_losses(calibration& into, workloads& known, const group_set& streams,
   }
 }
 
+void find_start_losses(calibration& into, workloads& known, const group_set& starts,
+                       const interference_coefficients& c) {
+  struct sums {
+    double measured = 0, per_us = 0; ///< slow-downs by starts, and predicted of 1 us a start
+  };
+  some_groups groups;
+  for (const known_group& g : starts.groups)
+    if (beside_starts(g) != nullptr) groups.push_back(&g);
+  if (groups.empty())
+    throw error(errc::too_small,
+                "calibrate: no graph beside one that only starts kernels, on other SMs, expected "
+                "some, as of measure pairs --beside ticks");
+  std::map<model_batch, sums> by;
+  for (const double us : {0., 1.}) {
+    for (const known_group* g : groups) known.set_start_loss(graph_of(*beside_starts(*g)), {us});
+    const std::vector<std::vector<double>> slow = predict_all(c, groups, true);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const known_side& side = *beside_starts(*groups[g]);
+      const double predicted = slow[g][static_cast<std::size_t>(&side - groups[g]->sides.data())];
+      sums& of = by[graph_of(side)];
+      if (us == 0) of.measured += side.row.slowdown() - predicted;
+      of.per_us += us == 0 ? -predicted : predicted;
+    }
+  }
+  for (const auto& [graph, of] : by) {
+    const double us = of.per_us > 0 ? of.measured / of.per_us : 0;
+    const start_loss found{to_thousandths(std::clamp(us, 0.0, start_loss::most))};
+    into.graphs[graph].at_start = found;
+    known.set_start_loss(graph, found);
+  }
+}
+
 } // namespace
+
+const known_side* beside_starts(const known_group& g) {
+  constexpr double least = 0.01;
+  if (g.shared || g.sides.size() != 2) return nullptr;
+  const auto only_starts = [](const known_side& s) {
+    const demand d = mean_demand(*s.chain);
+    return !s.endless && std::max(d.of(resource::l2), d.of(resource::dram)) < least;
+  };
+  const bool first = only_starts(g.sides[0]), second = only_starts(g.sides[1]);
+  return first == second ? nullptr : &g.sides[first ? 1 : 0];
+}
 
 std::size_t steps_of_calibration(const group_set& pairs) {
   return sweeps * groups_by_graph(pairs).size();
 }
 
-calibration calibrate(workloads& known, const group_set& pairs, const group_set& streams,
-                      const interference_coefficients& c, const on_progress& progress) {
+calibration calibrate(workloads& known, const calibrated_by& by, const interference_coefficients& c,
+                      const on_progress& progress) {
+  const group_set& pairs = by.pairs;
   const std::map<model_batch, some_groups> by_graph = groups_by_graph(pairs);
   if (by_graph.empty() && !pairs.groups.empty())
     throw error(errc::too_small, "calibrate: no pair on SMs of its own, expected some");
@@ -107,7 +151,8 @@ calibration calibrate(workloads& known, const group_set& pairs, const group_set&
     found.graphs[graph].pairs = groups.size();
     known.set_factors(graph, {});
   }
-  if (!streams.groups.empty()) find_losses(found, known, streams, c);
+  if (!by.starts.groups.empty()) find_start_losses(found, known, by.starts, c);
+  if (!by.streams.groups.empty()) find_losses(found, known, by.streams, c);
   if (by_graph.empty()) return found;
   found.kernels_before = errors(subject::disjoint);
   found.means_before = errors(subject::disjoint_means);
@@ -152,6 +197,7 @@ void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
     const graph_factors of = at == found.graphs.end() ? graph_factors{} : at->second;
     if (pairs) row.factors = of.factors;
     if (of.streams > 0) row.lost = of.lost;
+    if (of.at_start.known()) row.at_start = of.at_start;
   });
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "interference/options.hpp"
 
+#include "interference/calibration.hpp"
 #include "interference/probes.hpp"
 
 #include "common/cli/command_line.hpp"
@@ -60,12 +61,16 @@ CSV files
   --test-kernels probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up, likewise
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
                  if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
-                 and, from calibrate, sensitivity,pressure,l2_loss
+                 and, from calibrate, sensitivity,pressure,l2_loss,start_loss_us
   --probes       as --test-probes
+  --starts       as --corun
 
 Calibration
-  Counters do not say all of a graph. calibrate finds three numbers for it, and writes the solo
-  metrics with them; predictions and plans use them.
+  Counters do not say all of a graph. calibrate finds four numbers for it, and writes the solo
+  metrics with them; predictions use them, and plans all but start_loss_us.
+  start_loss_us  what it loses as a kernel of another graph starts on other SMs, which empties its
+               L1 caches: of --starts, pairs with a graph of kernels that do nothing (measure pairs
+               --models mine,ticks --beside ticks)
   l2_loss      how much longer it takes when neighbours push its data out of L2: of --probes, a graph
                beside a copy by few blocks (measure probes --probes copy:4096:4 --split own)
   sensitivity, of --corun, how much more or less it is slowed than the law says, and slows others,
@@ -90,6 +95,9 @@ Examples
   interference calibrate --probes mine/probes.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with what each graph loses of L2
+  interference calibrate --starts mine/corun_pairs.csv --solo mine/solo_metrics.csv
+                         --profiles mine/profiles --out mine/calibrated.csv
+      solo metrics with what each graph loses by starts
   interference paper
       the measurements of Elvinger et al. (SoCC 2025), predicted from their utilisations
 
@@ -99,7 +107,8 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
               solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
-              test_kernels, test_solo, streams, sms, laws, coefficients, out, graphs, safe = "1.2";
+              test_kernels, test_solo, streams, starts, sms, laws, coefficients, out, graphs,
+              safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
   output_options output;
@@ -148,6 +157,8 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--corun", raw.corun, "FILE", "Measured pairs; those on SMs of their own count");
   line.option("--probes", raw.streams, "FILE",
               "Graphs beside slow copies on other SMs; then pairs\ncount if --corun is given");
+  line.option("--starts", raw.starts, "FILE",
+              "Pairs with a graph that only starts kernels; likewise");
   line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
   declare_profiles(line, raw.profiles);
   line.option("--sms", raw.sms, "N",
@@ -170,6 +181,7 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
                                      {"--test-groups", raw.test_groups},
                                      {"--test-probes", raw.test_probes},
                                      {"--probes", raw.streams},
+                                     {"--starts", raw.starts},
                                      {"--test-kernels", raw.test_kernels},
                                      {"--test-solo", raw.test_solo},
                                      {"--coefficients", raw.coefficients}})
@@ -296,15 +308,17 @@ void read_tests(options& o, const raw_options& raw, sm_count device) {
                  to_file("--test-kernels", raw.test_kernels, "a CSV file"), device);
 }
 
-/// Refuses solo metrics without a row of a graph on SMs of its own, to which what is found goes.
+/// Refuses solo metrics without a row of a graph, to which what is found goes.
+void expect_row(const known_side& s, const solo_table& solo, const std::string& file) {
+  if (solo.find(s.row.model, s.row.batch) == nullptr)
+    throw error(errc::bad_profile, file + ": no row of " + s.row.model + ", batch " +
+                                       std::to_string(s.row.batch) +
+                                       ", expected one of each graph that was measured");
+}
 void expect_rows(const group_set& pairs, const solo_table& solo, const std::string& file) {
   for (const known_group& g : pairs.groups)
     for (const known_side& s : g.sides)
-      if (!g.shared && !s.row.model.starts_with("probe_") &&
-          solo.find(s.row.model, s.row.batch) == nullptr)
-        throw error(errc::bad_profile, file + ": no row of " + s.row.model + ", batch " +
-                                           std::to_string(s.row.batch) +
-                                           ", expected one of each graph that was measured");
+      if (!g.shared && !s.row.model.starts_with("probe_")) expect_row(s, solo, file);
 }
 
 std::unique_ptr<options> read(const raw_options& raw, command what) {
@@ -321,6 +335,7 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.test_corun = raw.test_corun;
   o.test_solo = raw.test_solo;
   o.streams = raw.streams;
+  o.starts = raw.starts;
   o.safe = to_number("--safe", raw.safe, {1, 1000});
   const measured_gpu gpu = gpu_of(raw, what);
   const sm_count device = gpu.sms;
@@ -350,7 +365,13 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
       if (!raw.streams.empty())
         read_probes(o.probes, *o.fitted_with, to_file("--probes", raw.streams, "a CSV file"),
                     device);
+      if (!raw.starts.empty())
+        for (const corun_pair& p :
+             load_corun_pairs(to_file("--starts", raw.starts, "a CSV file"), device))
+          o.starting.add(*o.fitted_with, sides_of(p), raw.starts);
       if (!o.out.empty()) {
+        for (const known_group& g : o.starting.groups)
+          if (const known_side* const side = beside_starts(g)) expect_row(*side, solo, raw.solo);
         expect_rows(o.pairs, solo, raw.solo);
         expect_rows(o.probes, solo, raw.solo);
       }
@@ -385,7 +406,8 @@ std::unique_ptr<options> parse_options(int argc, char** argv) {
                        : chosen == "paper"     ? command::paper
                        : chosen == "calibrate" ? command::calibrate
                                                : command::evaluate;
-  if (what == command::calibrate && !raw.streams.empty() && !line.is_given("--corun"))
+  if (what == command::calibrate && !(raw.streams + raw.starts).empty() &&
+      !line.is_given("--corun"))
     raw.corun.clear();
   std::unique_ptr<options> o = read(raw, what);
   raw.output.read(*o, {{"--out", o->out}});

@@ -22,15 +22,16 @@ enum class command { fit, evaluate, predict, calibrate, paper };
 /// The options, read and checked.
 struct options : common::outputs {
   command what = command::evaluate;
-  bool once = false;                                       ///< no rows are left out
-  std::string corun, solo, test_corun, test_solo, streams; ///< as typed; some may be empty
-  profile_set profiles;                                    ///< of the tests
+  bool once = false;                                               ///< no rows are left out
+  std::string corun, solo, test_corun, test_solo, streams, starts; ///< as typed; may be empty
+  profile_set profiles;                                            ///< of the tests
   profile_set fit_profiles;
   std::unique_ptr<workloads> fitted_with, tested_with;
   group_set pairs; ///< that are fitted or judged; empty for predict
   group_set test;  ///< pairs of other files, and groups of three and more
   group_set probes;
   group_set kernels;         ///< single ones beside probes
+  group_set starting;        ///< pairs with a graph that only starts kernels
   std::vector<subject> laws; ///< those with pairs
   gsched::interference_coefficients begin;
   bool given = false;             ///< `begin` is evaluated, not fitted

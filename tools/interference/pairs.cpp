@@ -76,6 +76,10 @@ void workloads::set_loss(const model_batch& of, l2_loss lost) {
   for_each_chain(of, [&](kernel_chain& chain) { chain.lost = lost; });
 }
 
+void workloads::set_start_loss(const model_batch& of, start_loss at_start) {
+  for_each_chain(of, [&](kernel_chain& chain) { chain.at_start = at_start; });
+}
+
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {
   known_group g;
   g.shared = std::all_of(sides.begin(), sides.end(),

@@ -8,6 +8,7 @@
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/l2_loss.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/interference/start_loss.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -86,6 +87,7 @@ public:
   void set_factors(const model_batch& of, const gsched::corun_factors& factors);
   /// Gives a graph another loss, on any SMs.
   void set_loss(const model_batch& of, gsched::l2_loss lost);
+  void set_start_loss(const model_batch& of, gsched::start_loss at_start);
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
   [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
 

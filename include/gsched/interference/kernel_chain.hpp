@@ -9,6 +9,7 @@
 #include <gsched/interference/l2_loss.hpp>
 #include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/interference/start_loss.hpp>
 #include <gsched/job/kernel_counters.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/profile.hpp>
@@ -59,6 +60,7 @@ struct kernel_chain {
   bool known = true;       ///< false: derived from counters of the whole graph
   corun_factors factors{}; ///< beside graphs on other SMs
   l2_loss lost{};          ///< beside any
+  start_loss at_start{};   ///< beside graphs on other SMs
   bool endless = false; ///< a probe: one kernel that started first, with the largest split of the
                         ///< SMs' memory for shared memory, and never ends
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0
@@ -199,6 +201,7 @@ namespace detail {
   chain.sms = place ? std::clamp<double>(place->sms.count(), 1, device) : device;
   chain.factors = metrics.factors;
   chain.lost = metrics.lost;
+  chain.at_start = metrics.at_start;
   std::vector<double> alone_us;
   double whole = 0, here = 0;
   const bool counted = has_counters(p);

@@ -39,8 +39,9 @@ struct replay_law {
   [[nodiscard]] static double exposed(double busiest) noexcept {
     return 1 - busiest * busiest * busiest;
   }
-  /// Lost by another running kernel as one of so many blocks starts. On shared SMs callers count no
-  /// blocks: there the blocks of both wait for places, which is computed on its own.
+  /// Lost by another running kernel as one of so many blocks starts: an estimate, for graphs whose
+  /// start_loss was not measured. On shared SMs callers count no blocks: there the blocks of both
+  /// wait for places, which is computed on its own.
   [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
     return start_us * starts(blocks) * exposed(busiest);
   }

@@ -5,6 +5,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/start_loss.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -33,6 +34,7 @@ struct solo_metrics {
   double exposed = 0.75; ///< as in mean_use
   corun_factors factors{};
   l2_loss lost{};
+  start_loss at_start{}; ///< of predictions by kernels: means have starts in their own way
 };
 
 /// What a graph takes of the device in the mean of a replay.

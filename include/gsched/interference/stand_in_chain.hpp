@@ -45,6 +45,7 @@ struct stand_in_law {
   chain.known = false;
   chain.factors = m.factors;
   chain.lost = m.lost;
+  chain.at_start = m.at_start;
   const double all = std::max(1.0, static_cast<double>(device.count()));
   chain.sms = place ? std::clamp<double>(place->sms.count(), 1, all) : all;
   chain.gap_us = std::min(law.gap_us, 0.2 * us / n);

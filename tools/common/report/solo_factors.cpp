@@ -22,15 +22,17 @@ void write_factors(std::ostream& out, const std::filesystem::path& solo, const r
   std::vector<std::size_t> kept; // columns but those that are changed
   const std::vector<std::string>& names = rows.header();
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (names[i] != "sensitivity" && names[i] != "pressure" && names[i] != "l2_loss")
+    if (names[i] != "sensitivity" && names[i] != "pressure" && names[i] != "l2_loss" &&
+        names[i] != "start_loss_us")
       kept.push_back(i);
   for (const std::size_t i : kept) out << names[i] << ',';
-  out << "sensitivity,pressure,l2_loss\n";
+  out << "sensitivity,pressure,l2_loss,start_loss_us\n";
   for (solo_metrics& m : known) {
     if (!rows.next()) break;
     for (const std::size_t i : kept) out << rows.fields()[i] << ',';
     change(m);
-    out << fmt::format("{},{},{}\n", m.factors.sensitivity, m.factors.pressure, m.lost.part);
+    out << fmt::format("{},{},{},", m.factors.sensitivity, m.factors.pressure, m.lost.part);
+    out << (m.at_start.known() ? fmt::format("{}\n", *m.at_start.us) : "-\n");
   }
 }
 

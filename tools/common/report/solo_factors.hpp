@@ -9,11 +9,11 @@
 
 namespace common {
 
-/// Gives a row other factors, or another loss.
+/// Gives a row other factors or other losses.
 using row_change = std::function<void(gsched::solo_metrics& row)>;
 
 /// Writes the rows of a file of solo metrics as they are, but with changed factors and losses in the
-/// columns sensitivity, pressure and l2_loss.
+/// columns sensitivity, pressure, l2_loss and start_loss_us, which is "-" where it is not known.
 /// Errors   those of csv_table and of read_solo_metrics.
 void write_factors(std::ostream& out, const std::filesystem::path& solo, const row_change& change);
 

@@ -281,17 +281,25 @@ private:
     l.makes_late = replay_law::late_us(l.dispatch, k.warps, k.blocks / (k.us * sms));
     running_.push_back(&l);
     for (lane& other : lanes_)
-      if (&other != &l) {
-        const demand& d = other.kernel().takes;
-        const bool apart = other.region != l.region;
-        const double lost = replays_.lost_us(apart ? l.kernel().blocks : 0, d.busiest());
-        lose(other, apart ? lost * felt_of_memory(d.waits) * l.chain->factors.pressure : lost);
-      }
+      if (&other != &l) lose(other, lost_us(other, l));
+    started_ = now_;
     l.shape = block_shape(l.kernel(), regions_[l.region], law_);
     l.unplaced = l.shape.blocks;
     l.resident = l.on = 0;
     l.tried = false;
     if (l.copies()) l.until_us = now_ + l.kernel().us;
+  }
+
+  /// What a running kernel loses as another one starts. On the same SMs both lose of L1 by what the
+  /// other reads anyway, which the law has.
+  [[nodiscard]] double lost_us(const lane& l, const lane& starting) const noexcept {
+    const demand& d = l.kernel().takes;
+    if (l.region == starting.region) return replays_.lost_us(0, d.busiest());
+    const double lost =
+        l.chain->at_start.known()
+            ? l.chain->at_start.lost_us(l.chain->sms, now_ - started_)
+            : replays_.lost_us(starting.kernel().blocks, d.busiest()) * felt_of_memory(d.waits);
+    return lost * starting.chain->factors.pressure;
   }
 
   void finish(lane& l) {
@@ -566,6 +574,7 @@ private:
   double dram_ = 0;
   double dispatches_until_ = 0;    ///< until then the dispatcher starts a kernel
   std::size_t dispatches_for_ = 0; ///< of this region
+  double started_ = -never;        ///< when a kernel last did
   double now_ = 0;
 };
 

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace gsched {
+
+/// What a graph loses as a kernel of another graph starts on other SMs. A GPU empties the L1 caches
+/// and the caches of constants of all its SMs as any kernel starts, and those that run read again
+/// what they had there. Kernels of one thread that do nothing measure it (`measure pairs --beside
+/// ticks`, `interference calibrate --starts`). Where it is not known, replay_law::lost_us estimates
+/// it.
+///
+/// Source   gsched.gpu.block_starts on one H200; how it was chosen: docs/research/start_loss.md.
+/// Units    microseconds, 0 to `most`.
+/// Order    lost_us() never falls with `us`, the SMs or the time.
+struct start_loss {
+  static constexpr double most = 100;
+  static constexpr double on_sms = 64; ///< `us` is of a graph on so many SMs
+  /// After so long 63% of what running kernels reuse is in the caches again, so a start soon after
+  /// another costs less. Slow-downs beside kernels of 2 and of 8 us tell it.
+  static constexpr double refill_us = 4.5;
+
+  std::optional<double> us{};
+
+  bool operator==(const start_loss&) const noexcept = default;
+
+  [[nodiscard]] bool known() const noexcept { return us.has_value(); }
+  /// Lost by a graph on so many SMs, where the last kernel of any graph started `since_us` before.
+  /// 0 where it is not known.
+  [[nodiscard]] double lost_us(double sms, double since_us) const noexcept {
+    return us.value_or(0) * std::sqrt(sms / on_sms) * (1 - std::exp(-since_us / refill_us));
+  }
+};
+
+} // namespace gsched

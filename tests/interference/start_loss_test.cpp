@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interference/chains.hpp"
+
+#include <gsched/core/time.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/interference/stand_in_chain.hpp>
+#include <gsched/interference/start_loss.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace gsched::testing {
+namespace {
+
+/// One kernel that takes nothing but its time, again and again.
+kernel_chain again_and_again(double us, double blocks = 1) {
+  return chain({kernel(us, blocks, 8)});
+}
+
+bool close(double a, double b, double part = 0.05) { return std::abs(a - b) <= part * std::abs(b); }
+
+/// The slow-down of a graph with such a loss beside one, without any other cost.
+double slowed(const start_loss& lost, const kernel_chain& by, bool shared = false,
+              const replay_law& replays = only_placing) {
+  kernel_chain c = again_and_again(2000);
+  c.at_start = lost;
+  return beside({&c, &by}, no_contention(), replays, {20'000, 4}, shared)[0];
+}
+
+} // namespace
+
+TEST_CASE("start_loss: all of it long after another start, more on more SMs, none if unknown") {
+  const start_loss lost{2.0};
+  CHECK(lost.lost_us(start_loss::on_sms, 1e9) == 2);
+  CHECK(lost.lost_us(4 * start_loss::on_sms, 1e9) == 4);
+  CHECK(lost.lost_us(start_loss::on_sms, start_loss::refill_us) ==
+        doctest::Approx(2 * (1 - std::exp(-1))));
+  CHECK(lost.lost_us(start_loss::on_sms, 0) == 0);
+  CHECK(start_loss{}.lost_us(1000, 1e9) == 0);
+  CHECK(!start_loss{}.known());
+  CHECK(start_loss{0.0}.known());
+  for (double t = 0; t < 50; t += 0.1) REQUIRE(lost.lost_us(10, t + 0.1) >= lost.lost_us(10, t));
+}
+
+TEST_CASE("start_loss: each start of a neighbour costs it, the less the sooner after the last") {
+  const double on_these = std::sqrt(sms / start_loss::on_sms);
+  CHECK(slowed({}, again_and_again(50)) == 1);
+  CHECK(slowed({0.0}, again_and_again(50)) == 1);
+  for (const double period : {2., 5., 20., 50.}) {
+    const double each = 3 * on_these * (1 - std::exp(-period / start_loss::refill_us));
+    // Of the time that it runs, which the losses make longer.
+    const double expected = 1 / (1 - each / period);
+    CHECK(close(slowed({3.0}, again_and_again(period)) - 1, expected - 1));
+  }
+}
+
+TEST_CASE("start_loss: blocks of the starting kernel do not matter, its graph's pressure does") {
+  kernel_chain by = again_and_again(50, 16);
+  const double usual = slowed({3.0}, again_and_again(50)) - 1;
+  CHECK(slowed({3.0}, by) - 1 == usual);
+  by.factors.pressure = 2;
+  CHECK(close(slowed({3.0}, by) - 1, 2 * usual));
+}
+
+TEST_CASE("start_loss: it takes the place of the law's estimate, on SMs of its own alone") {
+  const kernel_chain by = again_and_again(50);
+  const replay_law replays{0, 1};
+  const double estimated = slowed({}, by, false, replays) - 1;
+  CHECK(close(estimated, 1.0 / 50));
+  CHECK(slowed({0.0}, by, false, replays) - 1 < 0.1 * estimated);
+  CHECK(slowed({3.0}, by, true, replays) == slowed({}, by, true, replays));
+}
+
+TEST_CASE("start_loss: chains have that of their solo metrics") {
+  solo_metrics m{"a", 1, from_us(100), 0.2, 0.1, 0.5};
+  CHECK(!stand_in_chain(m, sm_count{132}).at_start.known());
+  m.at_start = {0.25};
+  CHECK(stand_in_chain(m, sm_count{132}).at_start == start_loss{0.25});
+}
+
+} // namespace gsched::testing
