@@ -19,11 +19,11 @@ kernel_chain again_and_again(double us, double blocks = 1) {
   return chain({kernel(us, blocks, 8)});
 }
 
-bool close(double a, double b, double part = 0.05) { return std::abs(a - b) <= part * std::abs(b); }
+bool about(double a, double b, double part = 0.05) { return std::abs(a - b) <= part * std::abs(b); }
 
 /// The slow-down of a graph with such a loss beside one, without any other cost.
-double slowed(const start_loss& lost, const kernel_chain& by, bool shared = false,
-              const replay_law& replays = only_placing) {
+double slowed_by_starts(const start_loss& lost, const kernel_chain& by, bool shared = false,
+                        const replay_law& replays = only_placing) {
   kernel_chain c = again_and_again(2000);
   c.at_start = lost;
   return beside({&c, &by}, no_contention(), replays, {20'000, 4}, shared)[0];
@@ -46,31 +46,31 @@ TEST_CASE("start_loss: all of it long after another start, more on more SMs, non
 
 TEST_CASE("start_loss: each start of a neighbour costs it, the less the sooner after the last") {
   const double on_these = std::sqrt(sms / start_loss::on_sms);
-  CHECK(slowed({}, again_and_again(50)) == 1);
-  CHECK(slowed({0.0}, again_and_again(50)) == 1);
+  CHECK(slowed_by_starts({}, again_and_again(50)) == 1);
+  CHECK(slowed_by_starts({0.0}, again_and_again(50)) == 1);
   for (const double period : {2., 5., 20., 50.}) {
     const double each = 3 * on_these * (1 - std::exp(-period / start_loss::refill_us));
     // Of the time that it runs, which the losses make longer.
     const double expected = 1 / (1 - each / period);
-    CHECK(close(slowed({3.0}, again_and_again(period)) - 1, expected - 1));
+    CHECK(about(slowed_by_starts({3.0}, again_and_again(period)) - 1, expected - 1));
   }
 }
 
 TEST_CASE("start_loss: blocks of the starting kernel do not matter, its graph's pressure does") {
   kernel_chain by = again_and_again(50, 16);
-  const double usual = slowed({3.0}, again_and_again(50)) - 1;
-  CHECK(slowed({3.0}, by) - 1 == usual);
+  const double usual = slowed_by_starts({3.0}, again_and_again(50)) - 1;
+  CHECK(slowed_by_starts({3.0}, by) - 1 == usual);
   by.factors.pressure = 2;
-  CHECK(close(slowed({3.0}, by) - 1, 2 * usual));
+  CHECK(about(slowed_by_starts({3.0}, by) - 1, 2 * usual));
 }
 
 TEST_CASE("start_loss: it takes the place of the law's estimate, on SMs of its own alone") {
   const kernel_chain by = again_and_again(50);
   const replay_law replays{0, 1};
-  const double estimated = slowed({}, by, false, replays) - 1;
-  CHECK(close(estimated, 1.0 / 50));
-  CHECK(slowed({0.0}, by, false, replays) - 1 < 0.1 * estimated);
-  CHECK(slowed({3.0}, by, true, replays) == slowed({}, by, true, replays));
+  const double estimated = slowed_by_starts({}, by, false, replays) - 1;
+  CHECK(about(estimated, 1.0 / 50));
+  CHECK(slowed_by_starts({0.0}, by, false, replays) - 1 < 0.1 * estimated);
+  CHECK(slowed_by_starts({3.0}, by, true, replays) == slowed_by_starts({}, by, true, replays));
 }
 
 TEST_CASE("start_loss: chains have that of their solo metrics") {
