@@ -320,6 +320,17 @@ assert len(rows) == 2, rows
 assert abs(sum(r["predicted"] - r["measured"] for r in rows)) < 0.01, rows # both rows' mean is met
 assert all(abs(r["predicted"] - r["measured"]) < 0.05 for r in rows), rows
 PY
+{ echo "$columns"; echo "${slow/vgg16,32/resnet50,8},17600,1,0.9,0"; } > slow_started.csv
+serves evaluate "${others[@]}" --corun known.csv --laws disjoint --test-probes slow_started.csv --json before.json
+serves calibrate "${others[@]}" --probes slow_started.csv --solo started.csv --out both.csv --quiet
+serves calibrate "${others[@]}" --probes slow_started.csv --solo "$solo" --out twice.csv --quiet
+expect "where the loss by starts is known the prediction counts once, else twice" python3 - before.json both.csv twice.csv <<'PY'
+import csv, json, sys
+[row] = json.load(open(sys.argv[1]))["probe_rows"]
+once, twice = (next(float(r["l2_loss"]) for r in csv.DictReader(open(f)) if (r["model"], r["batch"]) == ("resnet50", "8"))
+               for f in sys.argv[2:])
+assert abs(once - (1.1 - row["predicted"])) < 0.002 and abs(once - twice - (row["predicted"] - 1)) < 0.002, (once, twice, row)
+PY
 refuses "no graph beside one that only starts kernels, on other SMs, expected some, as of measure pairs --beside ticks" \
   calibrate "${starts[@]}" --starts pairs.csv --solo "$solo"
 refuses "--starts" calibrate --starts nowhere.csv

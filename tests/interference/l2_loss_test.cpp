@@ -49,6 +49,8 @@ TEST_CASE("l2_loss: what was measured beside a stream, less twice what the law s
   CHECK(l2_loss::of(1.02, 1.05).part == 0); // slowed less than predicted
   CHECK(l2_loss::of(0.98, 1).part == 0);
   CHECK(l2_loss::of(100, 1).part == l2_loss::most);
+  CHECK(l2_loss::of(1.3, 1.05, true).part == doctest::Approx(0.25)); // where start_loss is known
+  CHECK(l2_loss::of(1.02, 1.05, true).part == 0);
 }
 
 TEST_CASE("l2_loss: between batches it is interpolated, beyond them constant") {

@@ -80,7 +80,8 @@ void find_losses(calibration& into, workloads& known, const group_set& streams,
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const known_side& side = groups[g]->sides.back();
     graph_factors& of = into.graphs[graph_of(side)];
-    of.lost.part += l2_loss::of(side.row.slowdown(), slow[g].back()).part;
+    of.lost.part +=
+        l2_loss::of(side.row.slowdown(), slow[g].back(), side.chain->at_start.known()).part;
     ++of.streams;
   }
   for (auto& [graph, of] : into.graphs) {

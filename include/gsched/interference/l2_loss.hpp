@@ -33,11 +33,14 @@ struct l2_loss {
   [[nodiscard]] l2_loss to(const l2_loss& other, double way) const noexcept {
     return {std::lerp(part, other.part, std::clamp(way, 0.0, 1.0))};
   }
-  /// From slow-downs beside a stream, as measured and as predicted without a loss. The prediction
-  /// counts twice: what it has, above all longer gaps between kernels, is more beside a probe whose
-  /// data never stays than beside graphs.
-  [[nodiscard]] static l2_loss of(double measured, double predicted) noexcept {
-    return {std::clamp(measured - predicted - (predicted - 1), 0.0, most)};
+  /// From slow-downs beside a stream, as measured and as predicted without a loss. Of a graph whose
+  /// start_loss is not known the prediction counts twice: what it has, above all longer gaps between
+  /// kernels, is more beside a probe whose data never stays than beside graphs, whose starts the law
+  /// then estimates with a part of it.
+  [[nodiscard]] static l2_loss of(double measured, double predicted,
+                                  bool starts_known = false) noexcept {
+    const double again = starts_known ? 0 : predicted - 1;
+    return {std::clamp(measured - predicted - again, 0.0, most)};
   }
 };
 
