@@ -33,10 +33,10 @@ struct l2_loss {
   [[nodiscard]] l2_loss to(const l2_loss& other, double way) const noexcept {
     return {std::lerp(part, other.part, std::clamp(way, 0.0, 1.0))};
   }
-  /// From slow-downs beside a stream, as measured and as predicted without a loss. Of a graph whose
+  /// From slow-downs beside a stream, as measured and as predicted without a loss. Where the graph's
   /// start_loss is not known the prediction counts twice: what it has, above all longer gaps between
-  /// kernels, is more beside a probe whose data never stays than beside graphs, whose starts the law
-  /// then estimates with a part of it.
+  /// kernels, is more beside a probe whose data never stays than beside graphs, and the estimated
+  /// cost of starts has the rest.
   [[nodiscard]] static l2_loss of(double measured, double predicted,
                                   bool starts_known = false) noexcept {
     const double again = starts_known ? 0 : predicted - 1;

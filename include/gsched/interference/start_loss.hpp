@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <optional>
 
 namespace gsched {
 
 /// What a graph loses as a kernel of another graph starts on other SMs. A GPU empties the L1 caches
-/// and the caches of constants of all its SMs as any kernel starts, and those that run read again
+/// and the caches of constants of all its SMs as any kernel starts, and running kernels read again
 /// what they had there. Kernels of one thread that do nothing measure it (`measure pairs --beside
 /// ticks`, `interference calibrate --starts`). Where it is not known, replay_law::lost_us estimates
 /// it.
