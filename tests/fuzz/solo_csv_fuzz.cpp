@@ -29,6 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const double f : {b.factors.sensitivity, b.factors.pressure})
           fuzz::require(f >= corun_factors::least && f <= corun_factors::most);
       }
+      fuzz::require(!m.lost.known() || (*m.lost.part >= 0 && *m.lost.part <= l2_loss::most));
       fuzz::require(!m.at_start.known() ||
                     (*m.at_start.us >= 0 && *m.at_start.us <= start_loss::most));
       const kernel_chain c = stand_in_chain(m, sm_count{132}, {}, few);

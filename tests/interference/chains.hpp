@@ -23,9 +23,12 @@ inline chain_kernel kernel(double us, double blocks, double nth, double warps = 
   return k;
 }
 
+/// It loses nothing of L2, nor as other graphs start kernels on other SMs.
 inline kernel_chain chain(std::vector<chain_kernel> kernels) {
   kernel_chain c;
   c.sms = sms;
+  c.lost = {0.0};
+  c.at_start = {0.0};
   c.kernels = std::move(kernels);
   return c;
 }

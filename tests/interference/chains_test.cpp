@@ -429,23 +429,18 @@ TEST_CASE("each start of another graph's kernel costs its time") {
   CHECK(slow[1] == doctest::Approx(1.005).epsilon(0.01));
 }
 
-TEST_CASE(
-    "a start costs more the more blocks the kernel has, and a graph between kernels nothing") {
-  const replay_law starts{0, 0.5};
-  CHECK(starts.lost_us(500) == doctest::Approx(1));
-  CHECK(starts.lost_us(1500) == doctest::Approx(2));
-  CHECK(starts.lost_us(1e6) == starts.lost_us(2000));
-  const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, 500, 4)});
-  CHECK(beside({&few, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
-        doctest::Approx(1.1).epsilon(0.015));
+TEST_CASE("the start of a kernel costs a graph between kernels nothing") {
   kernel_chain waits = chain({kernel(1, 1, 4)});
   waits.gap_us = 99; // a start in its pause costs it nothing
-  CHECK(beside({&waits, &many}, no_contention(), starts, {4000, 4}, false)[0] < 1.011);
+  waits.at_start = {1.0};
+  const kernel_chain many = chain({kernel(10, 500, 4)});
+  CHECK(beside({&waits, &many}, no_contention(), only_placing, {4000, 4}, false)[0] < 1.011);
 }
 
 TEST_CASE("equal graphs in step pay for each other's starts as those out of step do") {
   kernel_chain graph = chain(std::vector<chain_kernel>(20, kernel(2, 1, 4)));
   graph.gap_us = 1;
+  graph.at_start = {5.0};
   kernel_chain out_of_step = graph;
   for (chain_kernel& k : out_of_step.kernels) k.us = 2.3;
   const replay_law starts{0, 0.5};
@@ -510,38 +505,27 @@ TEST_CASE("beside blocks of one warp that an SM can hardly start, others start l
   CHECK(slow(1) == doctest::Approx(1 + 2.5 * use * use / 2).epsilon(0.01));
 }
 
-TEST_CASE("on shared SMs a start costs the same for any number of blocks") {
+TEST_CASE("a start costs the same for any number of blocks") {
   const auto slow = [&](double blocks, bool shares) {
-    const kernel_chain few = chain({kernel(100, 1, 4)}), many = chain({kernel(10, blocks, 64)});
+    kernel_chain few = chain({kernel(100, 1, 4)});
+    few.at_start = {2.0};
+    const kernel_chain many = chain({kernel(10, blocks, 64)});
     return beside({&few, &many}, no_contention(), {0, 0.5}, {4000, 4}, shares)[0];
   };
-  CHECK(slow(500, false) > slow(1, false) + 0.04);
-  CHECK(slow(500, true) == doctest::Approx(slow(1, true)).epsilon(0.005));
+  for (const bool shares : {false, true})
+    CHECK(slow(500, shares) == doctest::Approx(slow(1, shares)).epsilon(0.005));
 }
 
-TEST_CASE("busy SMs hide the pause of a start") {
+TEST_CASE("on shared SMs busy ones hide the pause of a start") {
   const replay_law starts{0, 0.5};
-  CHECK(starts.lost_us(0, 0.5) == doctest::Approx(0.5 * 0.875));
-  CHECK(starts.lost_us(0, 1) == 0);
+  CHECK(starts.lost_us(0.5) == doctest::Approx(0.5 * 0.875));
+  CHECK(starts.lost_us(1) == 0);
   kernel_chain idle = chain({kernel(100, 1, 4)}), busy = idle;
   busy.kernels[0].takes.of(resource::fma) = 0.8;
   const kernel_chain many = chain({kernel(10, 1, 4)});
-  CHECK(beside({&idle, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
-        doctest::Approx(1.05).epsilon(0.01));
-  CHECK(beside({&busy, &many}, no_contention(), starts, {4000, 4}, false)[0] ==
+  CHECK(beside({&idle, &many}, no_contention(), starts)[0] == doctest::Approx(1.05).epsilon(0.01));
+  CHECK(beside({&busy, &many}, no_contention(), starts)[0] ==
         doctest::Approx(1 + 0.05 * (1 - 0.8 * 0.8 * 0.8)).epsilon(0.01));
-}
-
-TEST_CASE("a start costs a kernel more, the longer its warps wait for memory, on SMs of its own") {
-  kernel_chain waits = chain({kernel(100, 1, 4)});
-  const kernel_chain many = chain({kernel(10, 1, 4)});
-  const auto slow = [&](bool shares) {
-    return beside({&waits, &many}, no_contention(), {0, 0.5}, {4000, 4}, shares)[0];
-  };
-  const double shared = slow(true);
-  waits.kernels[0].takes.waits.memory = 0.8;
-  CHECK(slow(false) == doctest::Approx(1 + 0.05 * 1.65).epsilon(0.01));
-  CHECK(slow(true) == doctest::Approx(shared).epsilon(0.005));
 }
 
 TEST_CASE("gaps grow with the traffic of the neighbours to L2") {

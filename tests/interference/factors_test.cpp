@@ -129,6 +129,7 @@ TEST_CASE("factors: graphs on SMs of their own are slowed by them, as far as the
 
 TEST_CASE("factors: pressure counts the starts and the traffic between kernels as well") {
   kernel_chain often = streaming(3, 0), rarely = streaming(500, 0);
+  rarely.at_start = {0.5};
   const double by_starts = slowed(rarely, often)[0];
   REQUIRE(by_starts > 1.02);
   often.factors.pressure = 3;

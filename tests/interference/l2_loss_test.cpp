@@ -43,27 +43,29 @@ TEST_CASE("l2_loss: neighbours push out all of it from a slow stream on, and nev
     REQUIRE(lost.beside(dram + 0.001) >= lost.beside(dram));
 }
 
-TEST_CASE("l2_loss: what was measured beside a stream, less twice what the law says") {
-  CHECK(l2_loss::of(1.3, 1.05).part == doctest::Approx(0.2));
-  CHECK(l2_loss::of(1.1, 1).part == doctest::Approx(0.1));
+TEST_CASE("l2_loss: what was measured beside a stream, less what the law says") {
+  CHECK(*l2_loss::of(1.3, 1.05).part == doctest::Approx(0.25));
+  CHECK(*l2_loss::of(1.1, 1).part == doctest::Approx(0.1));
   CHECK(l2_loss::of(1.02, 1.05).part == 0); // slowed less than predicted
   CHECK(l2_loss::of(0.98, 1).part == 0);
   CHECK(l2_loss::of(100, 1).part == l2_loss::most);
-  CHECK(l2_loss::of(1.3, 1.05, true).part == doctest::Approx(0.25)); // where start_loss is known
-  CHECK(l2_loss::of(1.02, 1.05, true).part == 0);
 }
 
 TEST_CASE("l2_loss: between batches it is interpolated, beyond them constant") {
   solo_table t;
   t.add({"a", 2, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {}, {0.1}});
   t.add({"a", 6, from_us(100), 0.2, 0.1, 0.5, 0, 0, 1, 0, 0.75, {}, {0.3}});
-  const auto of = [&](std::uint32_t batch) { return t.rates("a", batch, from_us(100))->lost.part; };
+  const auto of = [&](std::uint32_t batch) {
+    return t.rates("a", batch, from_us(100))->lost.part.value();
+  };
   CHECK(of(1) == 0.1);
   CHECK(of(2) == doctest::Approx(0.1));
   CHECK(of(4) == doctest::Approx(0.2));
   CHECK(of(6) == doctest::Approx(0.3));
   CHECK(of(50) == 0.3);
   CHECK(l2_loss{8.5}.to({0.1}, 1) == l2_loss{0.1}); // and not 0.0999...
+  CHECK(l2_loss{0.2}.to({}, 0.5) == l2_loss{0.1});
+  CHECK(!l2_loss{}.to({}, 0.5).known());
 }
 
 TEST_CASE("l2_loss: the law of means adds it to the sensitivity's part") {
@@ -92,7 +94,7 @@ TEST_CASE(
   const kernel_chain stream = one_kernel(0.3), quiet = one_kernel(0),
                      half = one_kernel(l2_loss::stream / 2);
   for (const bool shared : {false, true}) {
-    a.lost = {};
+    a.lost = {0.0};
     const double by_stream = slow_downs(a, stream, shared)[0],
                  by_quiet = slow_downs(a, quiet, shared)[0],
                  by_half = slow_downs(a, half, shared)[0], other = slow_downs(a, stream, shared)[1];
@@ -105,7 +107,7 @@ TEST_CASE(
   }
   kernel_chain pressing = half;
   pressing.factors.pressure = 2; // counts as twice the traffic on other SMs alone
-  a.lost = {};
+  a.lost = {0.0};
   const double apart = slow_downs(a, pressing, false)[0],
                together = slow_downs(a, pressing, true)[0];
   a.lost = {0.5};
@@ -117,6 +119,29 @@ TEST_CASE("l2_loss: chains have that of their solo metrics") {
   solo_metrics m{"a", 1, from_us(100), 0.2, 0.1, 0.5};
   m.lost = {0.25};
   CHECK(stand_in_chain(m, sm_count{132}).lost == l2_loss{0.25});
+  CHECK(!stand_in_chain({"a", 1, from_us(100), 0.2, 0.1, 0.5}, sm_count{132}).lost.known());
+}
+
+TEST_CASE("l2_loss: where it was not measured known kernels lose the usual part, others none") {
+  kernel_chain a = one_kernel(0.02);
+  const kernel_chain stream = one_kernel(0.3);
+  for (const bool shared : {false, true}) {
+    a.lost = {0.0};
+    const double none = slow_downs(a, stream, shared)[0];
+    a.lost = {};
+    CHECK(slow_downs(a, stream, shared)[0] == none + l2_loss::usual);
+    a.known = false;
+    CHECK(slow_downs(a, stream, shared)[0] == none);
+    a.known = true;
+  }
+}
+
+TEST_CASE("l2_loss: an endless kernel has none") {
+  kernel_chain stream = one_kernel(0.3), other = stream;
+  stream.endless = true;
+  const double none = slow_downs(stream, other, false)[0];
+  stream.lost = {0.5};
+  CHECK(slow_downs(stream, other, false)[0] == none);
 }
 
 } // namespace gsched::testing

@@ -46,7 +46,6 @@ TEST_CASE("start_loss: all of it long after another start, more on more SMs, non
 
 TEST_CASE("start_loss: each start of a neighbour costs it, the less the sooner after the last") {
   const double on_these = std::sqrt(sms / start_loss::on_sms);
-  CHECK(slowed_by_starts({}, again_and_again(50)) == 1);
   CHECK(slowed_by_starts({0.0}, again_and_again(50)) == 1);
   for (const double period : {2., 5., 20., 50.}) {
     const double each = 3 * on_these * (1 - std::exp(-period / start_loss::refill_us));
@@ -64,13 +63,47 @@ TEST_CASE("start_loss: blocks of the starting kernel do not matter, its graph's 
   CHECK(about(slowed_by_starts({3.0}, by) - 1, 2 * usual));
 }
 
-TEST_CASE("start_loss: it takes the place of the law's estimate, on SMs of its own alone") {
+TEST_CASE("start_loss: on shared SMs it is not used") {
   const kernel_chain by = again_and_again(50);
   const replay_law replays{0, 1};
-  const double estimated = slowed_by_starts({}, by, false, replays) - 1;
-  CHECK(about(estimated, 1.0 / 50));
-  CHECK(slowed_by_starts({0.0}, by, false, replays) - 1 < 0.1 * estimated);
   CHECK(slowed_by_starts({3.0}, by, true, replays) == slowed_by_starts({}, by, true, replays));
+  CHECK(slowed_by_starts({}, by, true, replays) > 1.01);
+}
+
+TEST_CASE("start_loss: a kernel's is estimated from its waits for instructions, once it runs long "
+          "enough, and else from how busy its SMs are") {
+  demand d;
+  const double unknown = *start_loss::of(d, 100).us;
+  CHECK(unknown > 0.5);
+  CHECK(unknown < 1);
+  CHECK(*start_loss::of(d, 1).us == unknown);
+  d.of(resource::fma) = 0.8;
+  CHECK(*start_loss::of(d, 100).us == doctest::Approx(unknown * (1 - 0.8 * 0.8 * 0.8)));
+  d.waits.executing = 1;
+  CHECK(*start_loss::of(d, 100).us == 0);
+  d.waits.instructions = 0.1;
+  const double known = *start_loss::of(d, 100).us;
+  CHECK(known > 0.5);
+  CHECK(*start_loss::of(d, start_loss::refill_us).us == doctest::Approx(known));
+  CHECK(*start_loss::of(d, start_loss::refill_us / 3).us == doctest::Approx(known / 3));
+  d.waits.instructions = 0.2;
+  CHECK(*start_loss::of(d, 100).us == doctest::Approx(2 * known));
+}
+
+TEST_CASE("start_loss: where it was not measured each kernel loses what is estimated for it") {
+  const kernel_chain by = again_and_again(50);
+  kernel_chain c = again_and_again(2000);
+  c.kernels[0].takes.waits.instructions = 0.3;
+  const auto slow = [&] {
+    return beside({&c, &by}, no_contention(), only_placing, {20'000, 4}, false)[0];
+  };
+  c.at_start = start_loss::of(c.kernels[0].takes, 2000);
+  const double given = slow();
+  CHECK(given > 1.01);
+  c.at_start = {};
+  CHECK(slow() == given);
+  c.kernels[0].takes.waits.instructions = 0.1;
+  CHECK(slow() < given);
 }
 
 TEST_CASE("start_loss: chains have that of their solo metrics") {

@@ -95,17 +95,24 @@ TEST_CASE("factors are read where they are, and are 1 elsewhere") {
         "t.csv:2: '11', expected a number from 0.1 to 10");
 }
 
-TEST_CASE("the loss by starts is read where it is known") {
-  const auto read = [](const std::string& loss) {
+TEST_CASE("losses are read where they are known") {
+  const auto read = [](const std::string& l2, const std::string& starts) {
     return read_solo_metrics(
-        csv("model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,start_loss_us\na,1,100,20,10,50," +
-                loss + "\n",
-            solo_columns(), more_solo_columns()));
+        csv("model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,l2_loss,start_loss_us\n"
+            "a,1,100,20,10,50," +
+                l2 + "," + starts + "\n",
+            solo_columns(), more_solo_columns()))[0];
   };
-  CHECK(read("0.25")[0].at_start == start_loss{0.25});
-  CHECK(read("0")[0].at_start == start_loss{0.0});
-  CHECK(!read("-")[0].at_start.known());
-  for (const char* const bad : {"-0.1", "100.5", "x", "--"}) CHECK_THROWS_AS(read(bad), error);
+  CHECK(read("-", "0.25").at_start == start_loss{0.25});
+  CHECK(read("-", "0").at_start == start_loss{0.0});
+  CHECK(!read("0", "-").at_start.known());
+  CHECK(read("0.25", "-").lost == l2_loss{0.25});
+  CHECK(read("0", "-").lost == l2_loss{0.0});
+  CHECK(!read("-", "0").lost.known());
+  for (const char* const bad : {"-0.1", "100.5", "x", "--"}) {
+    CHECK_THROWS_AS(read("-", bad), error);
+    CHECK_THROWS_AS(read(bad, "-"), error);
+  }
 }
 
 TEST_CASE("groups of graphs are read, and refused in one line") {

@@ -75,18 +75,18 @@ void find_losses(calibration& into, workloads& known, const group_set& streams,
     throw error(errc::too_small,
                 "calibrate: no graph beside a slow copy on other SMs, expected rows of a probe "
                 "that uses 4 to 10% of DRAM, as of measure probes");
-  for (const known_group* g : groups) known.set_loss(graph_of(g->sides.back()), {});
+  for (const known_group* g : groups) known.set_loss(graph_of(g->sides.back()), {0.0});
   const std::vector<std::vector<double>> slow = predict_all(c, groups, true);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const known_side& side = groups[g]->sides.back();
     graph_factors& of = into.graphs[graph_of(side)];
-    of.lost.part +=
-        l2_loss::of(side.row.slowdown(), slow[g].back(), side.chain->at_start.known()).part;
+    const l2_loss lost = l2_loss::of(side.row.slowdown(), slow[g].back());
+    of.lost.part = of.lost.part.value_or(0) + *lost.part;
     ++of.streams;
   }
   for (auto& [graph, of] : into.graphs) {
     if (of.streams == 0) continue;
-    of.lost.part = to_thousandths(of.lost.part / static_cast<double>(of.streams));
+    of.lost.part = to_thousandths(*of.lost.part / static_cast<double>(of.streams));
     known.set_loss(graph, of.lost);
   }
 }

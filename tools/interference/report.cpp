@@ -350,7 +350,8 @@ void print_calibration(std::ostream& out, const options& o, const calibration& f
     fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}{:>16}\n",
                fmt::format("{}_b{}", graph.first, graph.second), of.pairs,
                number(of.pairs > 0, of.factors.sensitivity),
-               number(of.pairs > 0, of.factors.pressure), number(of.streams > 0, of.lost.part),
+               number(of.pairs > 0, of.factors.pressure),
+               number(of.streams > 0, of.lost.part.value_or(0)),
                number(of.at_start.known(), of.at_start.us.value_or(0)));
   if (o.pairs.groups.empty())
     return note(out, o.streams.empty() ? o.starts : o.streams, o.fitted_with.get());
@@ -371,7 +372,7 @@ void write_calibration(std::ostream& out, const options& o, const calibration& f
              {"pairs", of.pairs},
              {"sensitivity", of.factors.sensitivity},
              {"pressure", of.factors.pressure}};
-    if (of.streams > 0) one["l2_loss"] = of.lost.part;
+    if (of.streams > 0) one["l2_loss"] = *of.lost.part;
     if (of.at_start.known()) one["start_loss_us"] = *of.at_start.us;
     graphs.push_back(std::move(one));
   }

@@ -73,11 +73,10 @@ struct decided {
 };
 
 using coefficients = interference_coefficients;
-constexpr std::array<decided, 4> fitted_values{{
+constexpr std::array<decided, 3> fitted_values{{
     {[](coefficients& c) -> double& { return c.contention.l2_latency; }, 0.05, 3},
     {[](coefficients& c) -> double& { return c.contention.dram_latency; }, 0.1, 3},
     {[](coefficients& c) -> double& { return c.replay.gap_us; }, 0.15, 10},
-    {[](coefficients& c) -> double& { return c.replay.start_us; }, 0.05, 3},
 }};
 
 void fit_disjoint(coefficients& c, const coefficients* first, const some_groups& groups,

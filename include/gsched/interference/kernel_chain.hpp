@@ -59,8 +59,8 @@ struct kernel_chain {
   double gap_us = 0;       ///< between operations
   bool known = true;       ///< false: derived from counters of the whole graph
   corun_factors factors{}; ///< beside graphs on other SMs
-  l2_loss lost{};          ///< beside any
-  start_loss at_start{};   ///< beside graphs on other SMs
+  l2_loss lost{};          ///< beside any; of a chain with known kernels the usual one if not known
+  start_loss at_start{};   ///< beside graphs on other SMs; of each kernel an estimate if not known
   bool endless = false; ///< a probe: one kernel that started first, with the largest split of the
                         ///< SMs' memory for shared memory, and never ends
   std::vector<chain_kernel> kernels{}; ///< at least one; each has a latency above 0

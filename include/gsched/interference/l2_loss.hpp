@@ -3,13 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace gsched {
 
 /// What a graph loses when its neighbours push its data out of L2: how much longer a replay then
 /// takes, as a part of its time alone. A slow stream of data on other SMs measures it (`interference
-/// calibrate --probes`). It is 0 where it is not known: no counter of the graph alone tells it, as
-/// most hits in L2 are on data that was used just before, which no neighbour pushes out in between.
+/// calibrate --probes`). No counter of the graph alone tells it, as most hits in L2 are on data that
+/// was used just before, which no neighbour pushes out in between. So where it is not known,
+/// predictions kernel by kernel take the usual one, and those from means none.
 ///
 /// Source   L2 pollution as in Elvinger et al., SoCC 2025, section 4.3, doi:10.1145/3772052.3772270;
 ///          how it was chosen: docs/research/l2_loss.md.
@@ -21,26 +23,27 @@ struct l2_loss {
   /// uses that measures the loss.
   static constexpr double stream = 0.05;
 
-  double part = 0;
+  /// The median of 107 graphs on one H200.
+  static constexpr double usual = 0.012;
+
+  std::optional<double> part{};
 
   bool operator==(const l2_loss&) const noexcept = default;
 
-  /// The loss beside neighbours that use `dram` of DRAM's throughput together.
+  [[nodiscard]] bool known() const noexcept { return part.has_value(); }
+  /// The loss beside neighbours that use `dram` of DRAM's throughput together. 0 where it is not
+  /// known.
   [[nodiscard]] double beside(double dram) const noexcept {
-    return part * std::clamp(dram / stream, 0.0, 1.0);
+    return part.value_or(0) * std::clamp(dram / stream, 0.0, 1.0);
   }
   /// On the line to another, at a part of the way from 0 to 1, both ends exactly.
   [[nodiscard]] l2_loss to(const l2_loss& other, double way) const noexcept {
-    return {std::lerp(part, other.part, std::clamp(way, 0.0, 1.0))};
+    if (!known() && !other.known()) return {};
+    return {std::lerp(part.value_or(0), other.part.value_or(0), std::clamp(way, 0.0, 1.0))};
   }
-  /// From slow-downs beside a stream, as measured and as predicted without a loss. Where the graph's
-  /// start_loss is not known the prediction counts twice: what it has, above all longer gaps between
-  /// kernels, is more beside a probe whose data never stays than beside graphs, and the estimated
-  /// cost of starts has the rest.
-  [[nodiscard]] static l2_loss of(double measured, double predicted,
-                                  bool starts_known = false) noexcept {
-    const double again = starts_known ? 0 : predicted - 1;
-    return {std::clamp(measured - predicted - again, 0.0, most)};
+  /// From slow-downs beside a stream, as measured and as predicted without a loss.
+  [[nodiscard]] static l2_loss of(double measured, double predicted) noexcept {
+    return {std::clamp(measured - predicted, 0.0, most)};
   }
 };
 

@@ -16,8 +16,8 @@ struct replay_law {
   /// Blocks of one warp that an SM starts in a microsecond, by the same program.
   static constexpr double blocks_per_sm_us = 20;
 
-  double gap_us = 0.6;   ///< see gap()
-  double start_us = 0.1; ///< lost by each other running kernel as one of few blocks starts
+  double gap_us = 0.6;    ///< see gap()
+  double start_us = 0.25; ///< lost by each other kernel that runs on the same SMs as one starts
 
   /// What neighbours add to the gap between two kernels: in proportion to their use of L2, presumably
   /// as the next kernel's code comes through it. Of endless probes their use of DRAM counts, beside
@@ -39,11 +39,9 @@ struct replay_law {
   [[nodiscard]] static double exposed(double busiest) noexcept {
     return 1 - busiest * busiest * busiest;
   }
-  /// Lost by another running kernel as one of so many blocks starts: an estimate, for graphs whose
-  /// start_loss was not measured. On shared SMs callers count no blocks: there the blocks of both
-  /// wait for places, which is computed on its own.
-  [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
-    return start_us * starts(blocks) * exposed(busiest);
+  /// Lost by another running kernel on the same SMs as one starts. On other SMs start_loss says it.
+  [[nodiscard]] double lost_us(double busiest = 0) const noexcept {
+    return start_us * exposed(busiest);
   }
 
   /// For so long a kernel that starts keeps the dispatcher, which places so many of its blocks at

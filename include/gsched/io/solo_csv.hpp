@@ -30,7 +30,7 @@ namespace gsched {
 ///
 /// Errors   those of csv_table; a time above an hour; a percentage below 0 or above 200. Values
 ///          above 100 occur where measurements were scaled to another time; they count as 100. An ipc
-///          outside of 0 to 4. Factors and losses outside of their range; start_loss_us may be "-".
+///          outside of 0 to 4. Factors and losses outside of their range; losses may be "-".
 [[nodiscard]] inline std::vector<solo_metrics> read_solo_metrics(csv_table table) {
   std::vector<solo_metrics> rows;
   while (table.next()) {
@@ -54,7 +54,7 @@ namespace gsched {
     };
     if (table.has(12)) m.factors.sensitivity = factor(12);
     if (table.has(13)) m.factors.pressure = factor(13);
-    if (table.has(14)) m.lost.part = table.number(14, 0, l2_loss::most);
+    if (table.has(14) && table.text(14) != "-") m.lost.part = table.number(14, 0, l2_loss::most);
     if (table.has(15) && table.text(15) != "-")
       m.at_start.us = table.number(15, 0, start_loss::most);
     rows.push_back(std::move(m));

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -31,8 +32,11 @@ void write_factors(std::ostream& out, const std::filesystem::path& solo, const r
     if (!rows.next()) break;
     for (const std::size_t i : kept) out << rows.fields()[i] << ',';
     change(m);
-    out << fmt::format("{},{},{},", m.factors.sensitivity, m.factors.pressure, m.lost.part);
-    out << (m.at_start.known() ? fmt::format("{}\n", *m.at_start.us) : "-\n");
+    const auto number = [](const std::optional<double>& x) {
+      return x ? fmt::format("{}", *x) : std::string("-");
+    };
+    out << fmt::format("{},{},{},{}\n", m.factors.sensitivity, m.factors.pressure,
+                       number(m.lost.part), number(m.at_start.us));
   }
 }
 

@@ -177,7 +177,12 @@ private:
     for (const graph& other : graphs_)
       if (&other != &g) dram += other.dram * pressure_on(g, other);
     return (regions_[g.region].shared ? slow : g.chain->factors.slowed(slow)) +
-           g.chain->lost.beside(dram);
+           lost_of(*g.chain).beside(dram);
+  }
+  /// An endless kernel has nothing in L2 that it uses again.
+  [[nodiscard]] static l2_loss lost_of(const kernel_chain& c) noexcept {
+    if (c.endless) return {};
+    return c.lost.known() || !c.known ? c.lost : l2_loss{l2_loss::usual};
   }
   [[nodiscard]] double as_replayed(graph& g, double rank) const {
     if (g.replays.size() > 1) g.replays.erase(g.replays.begin()); // the other graphs had just begun
@@ -293,13 +298,11 @@ private:
   /// What a running kernel loses as another one starts. On the same SMs both lose of L1 by what the
   /// other reads anyway, which the law has.
   [[nodiscard]] double lost_us(const lane& l, const lane& starting) const noexcept {
-    const demand& d = l.kernel().takes;
-    if (l.region == starting.region) return replays_.lost_us(0, d.busiest());
-    const double lost =
-        l.chain->at_start.known()
-            ? l.chain->at_start.lost_us(l.chain->sms, now_ - started_)
-            : replays_.lost_us(starting.kernel().blocks, d.busiest()) * felt_of_memory(d.waits);
-    return lost * starting.chain->factors.pressure;
+    const chain_kernel& k = l.kernel();
+    if (l.region == starting.region) return replays_.lost_us(k.takes.busiest());
+    const start_loss loss =
+        l.chain->at_start.known() ? l.chain->at_start : start_loss::of(k.takes, k.us);
+    return loss.lost_us(l.chain->sms, now_ - started_) * starting.chain->factors.pressure;
   }
 
   void finish(lane& l) {

@@ -3,6 +3,7 @@
 
 #include <gsched/core/time.hpp>
 #include <gsched/interference/replay_law.hpp>
+#include <gsched/interference/start_loss.hpp>
 #include <gsched/sim/detail/blocks/cohorts.hpp>
 #include <gsched/sim/detail/blocks/grid.hpp>
 #include <gsched/sim/detail/blocks/neighbours.hpp>
@@ -244,12 +245,15 @@ private:
   void run(std::uint32_t slot, time_point now) noexcept {
     grid& g = grids_[slot];
     if (contended_ && beside_) {
-      const auto all = static_cast<double>(g.unplaced + g.resident);
+      const double refilled = start_loss::refilled(to_us(now - started_));
       for (const std::uint32_t other : running_) {
         grid& o = grids_[other];
-        delay(o, replays_.lost_us(o.where.meets(g.where) ? 0 : all, near_.busiest(other)), now);
+        const double lost = o.where.meets(g.where) ? replays_.lost_us(near_.busiest(other))
+                                                   : o.cost.load.start_loss_us * refilled;
+        delay(o, lost, now);
       }
     }
+    started_ = now;
     g.started = true;
     running_.push_back(slot);
     changed_ = regrouped_ = true;
@@ -347,6 +351,7 @@ private:
   std::vector<sm_range> blocked_;
   std::vector<freed> freed_; ///< capacity that was freed since blocks were placed
   std::uint64_t arrivals_ = 0;
+  time_point started_{}; ///< when a grid last did
   bool capacity_changed_ = false;
   bool changed_ = false;   ///< the running grids, or their SMs
   bool regrouped_ = false; ///< the running grids
