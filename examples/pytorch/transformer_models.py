@@ -16,6 +16,9 @@ Each function takes a batch and returns (module, example_input), on the host.
   dinov2          DINOv2 ViT-S/14, 224 x 224 pixels
   opt_125m        OPT 125M: all logits of 256 tokens
   hubert          HuBERT base, 4 s of sound
+  albert          ALBERT base, 256 tokens
+  electra         ELECTRA small, 256 tokens
+  convnext_v2     ConvNeXt V2 tiny, 224 x 224 pixels
 """
 
 import torch
@@ -37,8 +40,8 @@ class First(nn.Module):
         return self.network(x, return_dict=False)[0]
 
 
-def made(kind, config, example):
-    config._attn_implementation = "sdpa"
+def made(kind, config, example, attention="sdpa"):
+    config._attn_implementation = attention
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = kind(config)
@@ -114,3 +117,16 @@ def opt_125m(batch):
 
 def hubert(batch):
     return made(transformers.HubertModel, transformers.HubertConfig(), signal(batch, 64000))
+
+
+def albert(batch):
+    config = transformers.AlbertConfig(hidden_size=768, num_attention_heads=12, intermediate_size=3072)
+    return made(transformers.AlbertModel, config, tokens(batch, 256, 30000))
+
+
+def electra(batch):
+    return made(transformers.ElectraModel, transformers.ElectraConfig(), tokens(batch, 256, 30522))
+
+
+def convnext_v2(batch):
+    return made(transformers.ConvNextV2Model, transformers.ConvNextV2Config(), signal(batch, 3, 224, 224), "eager")
