@@ -518,8 +518,8 @@ TEST_CASE("a start costs the same for any number of blocks") {
 
 TEST_CASE("on shared SMs busy ones hide the pause of a start") {
   const replay_law starts{0, 0.5};
-  CHECK(starts.lost_us(0.5) == doctest::Approx(0.5 * 0.875));
-  CHECK(starts.lost_us(1) == 0);
+  CHECK(starts.lost_us(0, 0.5) == doctest::Approx(0.5 * 0.875));
+  CHECK(starts.lost_us(0, 1) == 0);
   kernel_chain idle = chain({kernel(100, 1, 4)}), busy = idle;
   busy.kernels[0].takes.of(resource::fma) = 0.8;
   const kernel_chain many = chain({kernel(10, 1, 4)});

@@ -122,18 +122,18 @@ TEST_CASE("l2_loss: chains have that of their solo metrics") {
   CHECK(!stand_in_chain({"a", 1, from_us(100), 0.2, 0.1, 0.5}, sm_count{132}).lost.known());
 }
 
-TEST_CASE("l2_loss: where it was not measured known kernels lose the usual part, others none") {
+TEST_CASE(
+    "l2_loss: where it was not measured kernels with waits lose the usual part, others none") {
   kernel_chain a = one_kernel(0.02);
   const kernel_chain stream = one_kernel(0.3);
-  for (const bool shared : {false, true}) {
-    a.lost = {0.0};
-    const double none = slow_downs(a, stream, shared)[0];
-    a.lost = {};
-    CHECK(slow_downs(a, stream, shared)[0] == none + l2_loss::usual);
-    a.known = false;
-    CHECK(slow_downs(a, stream, shared)[0] == none);
-    a.known = true;
-  }
+  for (const bool shared : {false, true})
+    for (const bool waits : {false, true}) {
+      a.kernels[0].takes.waits.executing = waits ? 1 : 0;
+      a.lost = {0.0};
+      const double none = slow_downs(a, stream, shared)[0];
+      a.lost = {};
+      CHECK(slow_downs(a, stream, shared)[0] == none + (waits ? l2_loss::usual : 0));
+    }
 }
 
 TEST_CASE("l2_loss: an endless kernel has none") {

@@ -71,23 +71,36 @@ TEST_CASE("start_loss: on shared SMs it is not used") {
 }
 
 TEST_CASE("start_loss: a kernel's is estimated from its waits for instructions, once it runs long "
-          "enough, and else from how busy its SMs are") {
-  demand d;
-  const double unknown = *start_loss::of(d, 100).us;
-  CHECK(unknown > 0.5);
-  CHECK(unknown < 1);
-  CHECK(*start_loss::of(d, 1).us == unknown);
-  d.of(resource::fma) = 0.8;
-  CHECK(*start_loss::of(d, 100).us == doctest::Approx(unknown * (1 - 0.8 * 0.8 * 0.8)));
-  d.waits.executing = 1;
-  CHECK(*start_loss::of(d, 100).us == 0);
-  d.waits.instructions = 0.1;
-  const double known = *start_loss::of(d, 100).us;
+          "enough") {
+  warp_waits w;
+  CHECK(!start_loss::of(w, 100).known());
+  w.executing = 1;
+  CHECK(*start_loss::of(w, 100).us == 0);
+  w.instructions = 0.1;
+  const double known = *start_loss::of(w, 100).us;
   CHECK(known > 0.5);
-  CHECK(*start_loss::of(d, start_loss::refill_us).us == doctest::Approx(known));
-  CHECK(*start_loss::of(d, start_loss::refill_us / 3).us == doctest::Approx(known / 3));
-  d.waits.instructions = 0.2;
-  CHECK(*start_loss::of(d, 100).us == doctest::Approx(2 * known));
+  CHECK(*start_loss::of(w, start_loss::refill_us).us == doctest::Approx(known));
+  CHECK(*start_loss::of(w, start_loss::refill_us / 3).us == doctest::Approx(known / 3));
+  w.instructions = 0.2;
+  CHECK(*start_loss::of(w, 100).us == doctest::Approx(2 * known));
+}
+
+TEST_CASE(
+    "start_loss: without waits a start costs more the more blocks the starting kernel has, and "
+    "busy SMs hide it") {
+  const replay_law starts{0, 0.5};
+  CHECK(starts.lost_us(500) == doctest::Approx(1));
+  CHECK(starts.lost_us(1500) == doctest::Approx(2));
+  CHECK(starts.lost_us(1e6) == starts.lost_us(2000));
+  kernel_chain c = chain({kernel(100, 1, 4)});
+  c.at_start = {};
+  const auto slow = [&] {
+    const kernel_chain many = chain({kernel(10, 500, 4)});
+    return beside({&c, &many}, no_contention(), starts, {4000, 4}, false)[0];
+  };
+  CHECK(slow() == doctest::Approx(1.1).epsilon(0.015));
+  c.kernels[0].takes.of(resource::fma) = 0.8;
+  CHECK(slow() == doctest::Approx(1 + 0.1 * (1 - 0.8 * 0.8 * 0.8)).epsilon(0.015));
 }
 
 TEST_CASE("start_loss: where it was not measured each kernel loses what is estimated for it") {
@@ -97,7 +110,7 @@ TEST_CASE("start_loss: where it was not measured each kernel loses what is estim
   const auto slow = [&] {
     return beside({&c, &by}, no_contention(), only_placing, {20'000, 4}, false)[0];
   };
-  c.at_start = start_loss::of(c.kernels[0].takes, 2000);
+  c.at_start = start_loss::of(c.kernels[0].takes.waits, 2000);
   const double given = slow();
   CHECK(given > 1.01);
   c.at_start = {};

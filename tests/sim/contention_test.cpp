@@ -98,8 +98,8 @@ std::vector<double> times_of(const sim::preset& p, Graphs... graphs) {
   return times_of(p, std::move(them));
 }
 
-/// Without gaps by traffic, so that only the law of contention and the starts of kernels are left.
-sim::preset without_gaps() {
+/// Without what each start costs, so that only the law of contention is left.
+sim::preset without_starts() {
   sim::preset p = sim::h200();
   p.laws.replay.gap_us = p.laws.replay.start_us = 0;
   return p;
@@ -108,7 +108,7 @@ sim::preset without_gaps() {
 } // namespace
 
 TEST_CASE("contention: throughput saturates") {
-  const sim::preset p = without_gaps();
+  const sim::preset p = without_starts();
   const double alone = times_of(p, chain(1, 500, moving(0.9)))[0];
   CHECK(alone == doctest::Approx(500 * p.laws.graph.scale).epsilon(0.01));
   const std::vector<double> two =
@@ -123,7 +123,7 @@ TEST_CASE("contention: throughput saturates") {
 }
 
 TEST_CASE("contention: no kernel is faster beside another, nor beside one that takes more") {
-  const sim::preset p = without_gaps();
+  const sim::preset p = without_starts();
   const double alone = times_of(p, chain(1, 300, moving(0.6)))[0];
   double last = alone;
   for (int tenths = 0; tenths <= 10; ++tenths) {
@@ -136,7 +136,7 @@ TEST_CASE("contention: no kernel is faster beside another, nor beside one that t
 }
 
 TEST_CASE("contention: counters count, and kernels without them are estimated") {
-  const sim::preset p = without_gaps();
+  const sim::preset p = without_starts();
   const auto beside = [&](std::optional<kernel_counters> c) {
     return times_of(p, chain(1, 300, c), chain(1, 2000, moving(0.7)))[0];
   };
@@ -148,20 +148,26 @@ TEST_CASE("contention: counters count, and kernels without them are estimated") 
 }
 
 TEST_CASE("contention: the start of a kernel costs each other lane") {
-  sim::preset p = without_gaps();
+  sim::preset p = without_starts();
   const auto time_at = [&](double waits) { // for instructions
     kernel_counters c = moving(0);
     c.waits.instructions = waits;
     c.waits.executing = 1 - waits;
     return times_of(p, chain(1, 400, c), chain(50, 4, moving(0)))[0];
   };
-  demand d;
-  d.waits.instructions = 0.2;
-  const double each = start_loss::of(d, 400).lost_us(half_of_sms.count(), 4);
+  warp_waits w;
+  w.instructions = 0.2;
+  const double each = start_loss::of(w, 400).lost_us(half_of_sms.count(), 4);
   const double none = time_at(0);
   CHECK(each > 0.5);
   CHECK(time_at(0.2) == doctest::Approx(none + 50 * each).epsilon(0.01));
   CHECK(time_at(0.1) == doctest::Approx(none + 25 * each).epsilon(0.01));
+  // Without waits, by the blocks of the starting kernel.
+  const auto of_blocks = [&](double start_us) {
+    p.laws.replay.start_us = start_us;
+    return times_of(p, chain(1, 400, moving(0)), chain(50, 4, moving(0)))[0];
+  };
+  CHECK(of_blocks(1) == doctest::Approx(of_blocks(0) + 50 * replay_law::starts(528)).epsilon(0.02));
   // On gaps alone: of 50 kernels, beside 0.4 of L2's throughput.
   const auto end = [&](double gap_us) {
     p.laws.replay = {gap_us, 0};
@@ -176,7 +182,7 @@ TEST_CASE("contention: a kernel that keeps the dispatcher of blocks stops starts
     many.by_sms.push_back({half_of_sms, from_us(100)});
     return times_of(p, program("many", {many, many, many}), chain(100, 4, moving(0)))[1];
   };
-  sim::preset p = without_gaps();
+  sim::preset p = without_starts();
   const auto all = static_cast<std::uint32_t>(100 * replay_law::blocks_per_us);
   const double beside_few = time_beside(all / 2, p);
   const double stopped = time_beside(all, p) - beside_few;

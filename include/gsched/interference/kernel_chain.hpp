@@ -59,7 +59,7 @@ struct kernel_chain {
   double gap_us = 0;       ///< between operations
   bool known = true;       ///< false: derived from counters of the whole graph
   corun_factors factors{}; ///< beside graphs on other SMs
-  l2_loss lost{};          ///< beside any; of a chain with known kernels the usual one if not known
+  l2_loss lost{};          ///< beside any; the usual one if not known, but what warps wait for is
   start_loss at_start{};   ///< beside graphs on other SMs; of each kernel an estimate if not known
   bool endless = false; ///< a probe: one kernel that started first, with the largest split of the
                         ///< SMs' memory for shared memory, and never ends
@@ -68,6 +68,11 @@ struct kernel_chain {
   std::vector<std::vector<std::uint32_t>> after{};
 
   [[nodiscard]] bool has_branches() const noexcept { return !after.empty(); }
+  /// Whether it is known what warps of its kernels wait for.
+  [[nodiscard]] bool has_waits() const noexcept {
+    return std::any_of(kernels.begin(), kernels.end(),
+                       [](const chain_kernel& k) { return k.takes.waits != warp_waits{}; });
+  }
 
   [[nodiscard]] double replay_us() const noexcept {
     double sum = 0;

@@ -11,7 +11,8 @@ namespace gsched {
 /// takes, as a part of its time alone. A slow stream of data on other SMs measures it (`interference
 /// calibrate --probes`). No counter of the graph alone tells it, as most hits in L2 are on data that
 /// was used just before, which no neighbour pushes out in between. So where it is not known,
-/// predictions kernel by kernel take the usual one, and those from means none.
+/// predictions kernel by kernel take the usual one if it is known what warps wait for, and all others
+/// none.
 ///
 /// Source   L2 pollution as in Elvinger et al., SoCC 2025, section 4.3, doi:10.1145/3772052.3772270;
 ///          how it was chosen: docs/research/l2_loss.md.

@@ -17,7 +17,7 @@ struct replay_law {
   static constexpr double blocks_per_sm_us = 20;
 
   double gap_us = 0.6;    ///< see gap()
-  double start_us = 0.25; ///< lost by each other kernel that runs on the same SMs as one starts
+  double start_us = 0.25; ///< lost by each other running kernel as one of few blocks starts
 
   /// What neighbours add to the gap between two kernels: in proportion to their use of L2, presumably
   /// as the next kernel's code comes through it. Of endless probes their use of DRAM counts, beside
@@ -39,9 +39,11 @@ struct replay_law {
   [[nodiscard]] static double exposed(double busiest) noexcept {
     return 1 - busiest * busiest * busiest;
   }
-  /// Lost by another running kernel on the same SMs as one starts. On other SMs start_loss says it.
-  [[nodiscard]] double lost_us(double busiest = 0) const noexcept {
-    return start_us * exposed(busiest);
+  /// Lost by another running kernel as one of so many blocks starts: on shared SMs, and on others
+  /// where start_loss does not know it. On shared SMs callers count no blocks: there the blocks of
+  /// both wait for places, which is computed on its own.
+  [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
+    return start_us * starts(blocks) * exposed(busiest);
   }
 
   /// For so long a kernel that starts keeps the dispatcher, which places so many of its blocks at

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/interference/demand.hpp>
-#include <gsched/interference/replay_law.hpp>
+#include <gsched/job/kernel_counters.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -29,17 +28,16 @@ struct start_loss {
 
   bool operator==(const start_loss&) const noexcept = default;
 
-  /// Estimated for a kernel of so many microseconds. As it starts its own caches are empty, too: so
-  /// what its warps wait for instructions and constants then is what they wait again. Where its waits
-  /// are not known it is a mean of graphs, less what work that is queued on busy SMs hides.
+  /// Estimated for a kernel of so many microseconds; not known if its waits are not. As it starts its
+  /// own caches are empty, too: so what its warps wait for instructions and constants then is what
+  /// they wait again.
   ///
   /// Source   slow-downs of 122 graphs beside kernels that do nothing, on one H200: the estimate
-  ///          leaves 25% of the variance of what was measured, with unknown waits 70%.
-  [[nodiscard]] static start_loss of(const demand& d, double kernel_us) noexcept {
-    constexpr double again = 2.1, usual_us = 0.8;
-    return {d.waits == warp_waits{}
-                ? usual_us * replay_law::exposed(d.busiest())
-                : again * d.waits.instructions * std::min(kernel_us, refill_us)};
+  ///          leaves 25% of the variance of what was measured.
+  [[nodiscard]] static start_loss of(const warp_waits& w, double kernel_us) noexcept {
+    constexpr double again = 2.1;
+    if (w == warp_waits{}) return {};
+    return {again * w.instructions * std::min(kernel_us, refill_us)};
   }
 
   [[nodiscard]] bool known() const noexcept { return us.has_value(); }

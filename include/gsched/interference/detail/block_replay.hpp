@@ -179,10 +179,11 @@ private:
     return (regions_[g.region].shared ? slow : g.chain->factors.slowed(slow)) +
            lost_of(*g.chain).beside(dram);
   }
-  /// An endless kernel has nothing in L2 that it uses again.
+  /// An endless kernel has nothing in L2 that it uses again. Without waits the estimated cost of
+  /// starts has a part of this.
   [[nodiscard]] static l2_loss lost_of(const kernel_chain& c) noexcept {
     if (c.endless) return {};
-    return c.lost.known() || !c.known ? c.lost : l2_loss{l2_loss::usual};
+    return c.lost.known() || !c.has_waits() ? c.lost : l2_loss{l2_loss::usual};
   }
   [[nodiscard]] double as_replayed(graph& g, double rank) const {
     if (g.replays.size() > 1) g.replays.erase(g.replays.begin()); // the other graphs had just begun
@@ -299,10 +300,13 @@ private:
   /// other reads anyway, which the law has.
   [[nodiscard]] double lost_us(const lane& l, const lane& starting) const noexcept {
     const chain_kernel& k = l.kernel();
-    if (l.region == starting.region) return replays_.lost_us(k.takes.busiest());
+    const double busiest = k.takes.busiest();
+    if (l.region == starting.region) return replays_.lost_us(0, busiest);
     const start_loss loss =
-        l.chain->at_start.known() ? l.chain->at_start : start_loss::of(k.takes, k.us);
-    return loss.lost_us(l.chain->sms, now_ - started_) * starting.chain->factors.pressure;
+        l.chain->at_start.known() ? l.chain->at_start : start_loss::of(k.takes.waits, k.us);
+    const double us = loss.known() ? loss.lost_us(l.chain->sms, now_ - started_)
+                                   : replays_.lost_us(starting.kernel().blocks, busiest);
+    return us * starting.chain->factors.pressure;
   }
 
   void finish(lane& l) {

@@ -245,12 +245,17 @@ private:
   void run(std::uint32_t slot, time_point now) noexcept {
     grid& g = grids_[slot];
     if (contended_ && beside_) {
+      const auto all = static_cast<double>(g.unplaced + g.resident);
       const double refilled = start_loss::refilled(to_us(now - started_));
       for (const std::uint32_t other : running_) {
         grid& o = grids_[other];
-        const double lost = o.where.meets(g.where) ? replays_.lost_us(near_.busiest(other))
-                                                   : o.cost.load.start_loss_us * refilled;
-        delay(o, lost, now);
+        const double loss = o.cost.load.start_loss_us;
+        if (o.where.meets(g.where))
+          delay(o, replays_.lost_us(0, near_.busiest(other)), now);
+        else if (loss >= 0)
+          delay(o, loss * refilled, now);
+        else
+          delay(o, replays_.lost_us(all, near_.busiest(other)), now);
       }
     }
     started_ = now;

@@ -27,11 +27,13 @@ struct kernel_load {
   float working_set = 0;
   float conflict = 1;
   bool low_clock = false;
-  bool steady = false;     ///< as in demand; it matters to the kernel itself alone
-  float warps = 1;         ///< warps of one block
-  float solo_warps = 1;    ///< warps on an SM that holds its blocks
-  float fixed = 0;         ///< fraction of a block's time that other blocks do not change: 0 to 1
-  float start_loss_us = 0; ///< lost as a kernel starts on other SMs, long after any other
+  bool steady = false;  ///< as in demand; it matters to the kernel itself alone
+  float warps = 1;      ///< warps of one block
+  float solo_warps = 1; ///< warps on an SM that holds its blocks
+  float fixed = 0;      ///< fraction of a block's time that other blocks do not change: 0 to 1
+  float start_loss_us =
+      -1; ///< lost as a kernel starts on other SMs, long after any other; below 0:
+          ///< not known
 
   void take(const demand& d) noexcept {
     for (std::size_t r = 0; r < resources; ++r) use[r] = static_cast<float>(d.use[r]);
@@ -109,7 +111,8 @@ template <class Scaling>
     const double part = 1 - to_us(table.floor()) / whole;
     d = demand_without_counters(part * asking * (1 - scaling), asking, part);
   }
-  load.start_loss_us = static_cast<float>(start_loss::of(d, alone).lost_us(sms, 1e9));
+  if (const start_loss at_start = start_loss::of(d.waits, alone); at_start.known())
+    load.start_loss_us = static_cast<float>(at_start.lost_us(sms, 1e9));
   load.take(on_fewer_sms(d, alone / whole, std::min(blocks, device) / std::min(blocks, sms)));
   return load;
 }
