@@ -27,13 +27,11 @@ struct kernel_load {
   float working_set = 0;
   float conflict = 1;
   bool low_clock = false;
-  bool steady = false;  ///< as in demand; it matters to the kernel itself alone
-  float warps = 1;      ///< warps of one block
-  float solo_warps = 1; ///< warps on an SM that holds its blocks
-  float fixed = 0;      ///< fraction of a block's time that other blocks do not change: 0 to 1
-  float start_loss_us =
-      -1; ///< lost as a kernel starts on other SMs, long after any other; below 0:
-          ///< not known
+  bool steady = false;      ///< as in demand; it matters to the kernel itself alone
+  float warps = 1;          ///< warps of one block
+  float solo_warps = 1;     ///< warps on an SM that holds its blocks
+  float fixed = 0;          ///< fraction of a block's time that other blocks do not change: 0 to 1
+  float start_loss_us = -1; ///< lost as a kernel starts on other SMs; below 0: not known
 
   void take(const demand& d) noexcept {
     for (std::size_t r = 0; r < resources; ++r) use[r] = static_cast<float>(d.use[r]);
