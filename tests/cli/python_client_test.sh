@@ -156,9 +156,12 @@ assert future.state == "refused" and future.report["reason"] == "unknown_model"
 big = gsched.ClientModel("big", brief.id, 1 << 20, 0)
 assert raises(GschedError, "free in an arena", client.submit, big, bytes(1 << 20)).code == 11
 x = client.allocate("brief")
-endless = [client.submit("endless") for _ in range(7)]
-twice = [client.submit("brief", x)]
+endless = [client.submit("endless") for _ in range(8)]
 assert raises(GschedError, "8 requests", client.submit, "endless").code == 11
+last = endless.pop()
+assert last.cancel()
+raises(CancelledError, "", last.result, 20)
+twice = [client.submit("brief", x)]
 assert twice[0].result(20) is not None
 assert client.in_flight == 7
 raises(TimeoutError, "", endless[0].result, 0.01)
