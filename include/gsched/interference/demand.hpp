@@ -73,8 +73,8 @@ struct demand {
 /// Of a load that hits in L2, on an idle device: of an H100 and an H200.
 inline constexpr double l2_hit_cycles = 290;
 
-/// How much of what makes memory slower, or stops a kernel for a moment, reaches it: the more, the
-/// longer its warps wait for memory. 1 in the mean over the time of graphs, and where that is not known.
+/// How much of what makes memory slower reaches a kernel: the more, the longer its warps wait for
+/// memory. 1 in the mean over the time of graphs, and where that is not known.
 ///
 /// Source   70 graphs on SMs of their own of an H200.
 [[nodiscard]] inline double felt_of_memory(const warp_waits& w) noexcept {
