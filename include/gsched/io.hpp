@@ -16,4 +16,5 @@
 #include <gsched/io/profile_json.hpp>
 #include <gsched/io/rate_curve_csv.hpp>
 #include <gsched/io/read_text.hpp>
+#include <gsched/io/replays_csv.hpp>
 #include <gsched/io/solo_csv.hpp>

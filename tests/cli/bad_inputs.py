@@ -300,7 +300,8 @@ def make_formats(data):
              (op0 + ("duration_us",), [-1, "x", 1e300, None]), (("batch",), far + [0]), (("operations",), [[], {}, 3]),
              (op0 + ("registers_per_thread",), [-1, "x", 100000, 0.5]),
              (op0 + ("dynamic_shared_bytes",), [-1, "x", 10**9]),
-             (op0 + ("duration_us_by_sms",), [{"x": 1}, {"8": -1}, {"0": 1}, [], 3])])
+             (op0 + ("duration_us_by_sms",), [{"x": 1}, {"8": -1}, {"0": 1}, [], 3]),
+             (("graph_replay_us_by_sms",), [{"x": 1}, {"8": -1}, {"0": 1}, [], 3])])
     # Whether a kernel fits is known on a GPU alone.
     formats["profile_text"] = Json(formats["profile"].document, formats["profile"].required, formats["profile"].kept,
                                    [b for b in formats["profile"].bad

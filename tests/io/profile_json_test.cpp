@@ -26,7 +26,8 @@ const fs::path profiles = fs::path(GSCHED_SOURCE_DIR) / "tools/data/profiles";
 json valid_profile() {
   return json::parse(R"({
     "model": "m", "batch": 2, "dtype": "float32", "device": "d", "sm_count": 132,
-    "input_bytes": 10, "output_bytes": 20, "graph_replay_us": 5.5, "operations": [
+    "input_bytes": 10, "output_bytes": 20, "graph_replay_us": 5.5,
+    "graph_replay_us_by_sms": {"16": 12.25, "8": 20, "132": 5.5}, "operations": [
       {"after": [], "kind": "kernel", "symbol": "_Z1av", "name": "a", "grid": [4, 2, 1],
        "block": [128, 1, 1], "registers_per_thread": 32, "static_shared_bytes": 16,
        "dynamic_shared_bytes": 1024, "local_bytes": 8, "cluster_blocks": 1,
@@ -108,6 +109,12 @@ TEST_CASE("a profile's values reach its fields") {
   CHECK(p.input == byte_count{10});
   CHECK(p.output == byte_count{20});
   CHECK(p.graph_replay == from_us(5.5));
+  const std::vector<scaling_point> replays{
+      {sm_count{8}, from_us(20)}, {sm_count{16}, from_us(12.25)}, {sm_count{132}, from_us(5.5)}};
+  CHECK(p.graph_replay_by_sms == replays);
+  CHECK(parse_profile(written_profile(p), "f.json") == p);
+  const program made = to_program(p); // all SMs are there once
+  CHECK(std::vector(made.replays().begin(), made.replays().end()) == replays);
   REQUIRE(p.operations.size() == 3);
   const operation& k = p.operations[0].work;
   CHECK(k.kind == operation_kind::kernel);
@@ -314,6 +321,9 @@ TEST_CASE("a negative, too large or mistyped value is named with its place") {
       {"/operations/1/bytes", -4},
       {"/operations/1/bytes", 18446744073709551615ull},
       {"/operations/2/direction", "up"},
+      {"/graph_replay_us_by_sms", {1, 2}},
+      {"/graph_replay_us_by_sms", {{"133", 1.0}}},
+      {"/graph_replay_us_by_sms", {{"8", 0.0}}},
       {"/operations/0/duration_us_by_sms", {1, 2}},
       {"/operations/0/duration_us_by_sms", {{"0", 1.0}}},
       {"/operations/0/duration_us_by_sms", {{"133", 1.0}}},
@@ -329,6 +339,15 @@ TEST_CASE("a negative, too large or mistyped value is named with its place") {
     CAPTURE(b.value.dump());
     check_named(profile_refusal(with(b.where, b.value).dump()), b.where, "");
   }
+}
+
+TEST_CASE("times of a graph on fewer SMs need that on all") {
+  json p = valid_profile();
+  p.erase("graph_replay_us");
+  CHECK(profile_refusal(p.dump()) == "f.json: /graph_replay_us is missing, expected it beside "
+                                     "graph_replay_us_by_sms");
+  p.erase("graph_replay_us_by_sms");
+  CHECK(to_program(parse_profile(p.dump(), "f.json")).replays().empty());
 }
 
 TEST_CASE("numbers that are not JSON are refused") {

@@ -26,6 +26,7 @@
 #include <limits>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -101,6 +102,12 @@ public:
     p.output = byte_count{whole<std::uint64_t>(document, {.field = "output_bytes"}, 0, max_bytes)};
     if (document.contains("graph_replay_us"))
       p.graph_replay = time(document, {.field = "graph_replay_us"}, true);
+    if (document.contains("graph_replay_us_by_sms")) {
+      if (!p.graph_replay)
+        fail({.field = "graph_replay_us"}, "is missing", "it beside graph_replay_us_by_sms");
+      p.graph_replay_by_sms =
+          scaling(document, {.field = "graph_replay_us_by_sms"}, p.sms, p.sms.count());
+    }
     if (const auto m = document.find("durations_measured"); m != document.end()) {
       if (!m->is_boolean())
         fail({.field = "durations_measured"}, "is " + show(*m), "true or false");
@@ -118,8 +125,8 @@ public:
 private:
   /// Fields of the document and of an operation; deeper down the keys are SM counts or counters.
   [[nodiscard]] static bool known(int depth, std::string_view key) noexcept {
-    if (depth != 1 && depth != 3) return depth == 4 || depth == 5;
-    static constexpr std::array<std::string_view, 26> keys{"model",
+    if (depth != 1 && depth != 3) return depth == 2 || depth == 4 || depth == 5;
+    static constexpr std::array<std::string_view, 27> keys{"model",
                                                            "batch",
                                                            "dtype",
                                                            "device",
@@ -127,6 +134,7 @@ private:
                                                            "input_bytes",
                                                            "output_bytes",
                                                            "graph_replay_us",
+                                                           "graph_replay_us_by_sms",
                                                            "durations_measured",
                                                            "operations",
                                                            "after",
@@ -175,7 +183,10 @@ private:
       if (work.kind == operation_kind::memcpy) work.direction = direction(node, i);
     }
     work.expected = time(node, {i, "duration_us"}, false);
-    if (node.contains("duration_us_by_sms")) work.by_sms = scaling(node, i, sms);
+    if (node.contains("duration_us_by_sms"))
+      for (const scaling_point& p :
+           scaling(node, {i, "duration_us_by_sms"}, sms, work.by_sms.capacity()))
+        work.by_sms.push_back(p);
     return op;
   }
 
@@ -259,15 +270,15 @@ private:
     return {read_at(0, most.x), read_at(1, most.y), read_at(2, most.z)};
   }
 
-  [[nodiscard]] decltype(operation::by_sms) scaling(const json& node, std::size_t i,
-                                                    sm_count sms) const {
-    const place at{i, "duration_us_by_sms"};
-    const json& table = node["duration_us_by_sms"];
+  /// Times by SM counts, at most `most`, by rising SMs.
+  [[nodiscard]] std::vector<scaling_point> scaling(const json& node, const place& at, sm_count sms,
+                                                   std::size_t most) const {
+    const json& table = node[at.field];
     if (!table.is_object()) fail(at, "is " + kind_of(table), "an object");
-    decltype(operation::by_sms) points;
-    if (table.size() > points.capacity())
+    if (table.size() > most)
       fail(at, "has " + std::to_string(table.size()) + " entries",
-           "at most " + std::to_string(points.capacity()));
+           "at most " + std::to_string(most));
+    std::vector<scaling_point> points;
     for (const auto& [key, value] : table.items()) {
       std::uint32_t n = 0;
       const char* const end = key.data() + key.size();
@@ -339,6 +350,16 @@ inline void put_us(std::ostream& out, duration t) {
   std::string fraction = std::to_string(1000 + ns % 1000).substr(1);
   while (fraction.size() > 1 && fraction.back() == '0') fraction.pop_back();
   out << ns / 1000 << '.' << fraction;
+}
+
+inline void put_scaling(std::ostream& out, std::span<const scaling_point> points) {
+  char separator = '{';
+  for (const scaling_point& s : points) {
+    out << separator << '"' << s.sms.count() << "\":";
+    put_us(out, s.time);
+    separator = ',';
+  }
+  out << '}';
 }
 
 inline void put_text(std::ostream& out, const std::string& s) {
@@ -433,13 +454,7 @@ inline void put_operation(std::ostream& out, const profile_operation& op) {
   put_text(out, op.name);
   if (!op.work.by_sms.empty()) {
     out << ",\"duration_us_by_sms\":";
-    char separator = '{';
-    for (const scaling_point& s : op.work.by_sms) {
-      out << separator << '"' << s.sms.count() << "\":";
-      put_us(out, s.time);
-      separator = ',';
-    }
-    out << '}';
+    put_scaling(out, op.work.by_sms);
   }
   if (op.counters) put_counters(out, *op.counters);
   out << '}';
@@ -463,6 +478,10 @@ inline void write_profile(std::ostream& out, const profile& p) {
   if (p.graph_replay) {
     out << ", \"graph_replay_us\": ";
     put_us(out, *p.graph_replay);
+  }
+  if (!p.graph_replay_by_sms.empty()) {
+    out << ", \"graph_replay_us_by_sms\": ";
+    put_scaling(out, p.graph_replay_by_sms);
   }
   out << ", \"durations_measured\": " << (p.durations_measured ? "true" : "false")
       << ", \"operations\": [";

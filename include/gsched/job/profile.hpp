@@ -57,6 +57,8 @@ struct profile {
   byte_count output{}; ///< bytes that a request copies back
   /// time of one replay of the whole graph, with gaps and overlaps
   std::optional<duration> graph_replay;
+  /// the same on fewer SMs, by rising SMs; none without graph_replay
+  std::vector<scaling_point> graph_replay_by_sms;
   bool durations_measured = true; ///< false: the times of the operations are estimates
   std::vector<profile_operation> operations;
 
@@ -146,7 +148,14 @@ void check_fits(const profile& p, BlocksPerSm&& blocks_per_sm) {
     const auto next = static_cast<std::uint32_t>(kernels.size());
     work.back().kernel = kernel_id{kernels.try_emplace(k, next).first->second};
   }
-  return program(p.full_name(), std::move(work), std::move(counters));
+  program made(p.full_name(), std::move(work), std::move(counters));
+  if (p.graph_replay) {
+    std::vector<scaling_point> replays = p.graph_replay_by_sms;
+    while (!replays.empty() && replays.back().sms >= p.sms) replays.pop_back();
+    replays.push_back({p.sms, *p.graph_replay});
+    made.set_replays(std::move(replays));
+  }
+  return made;
 }
 
 } // namespace gsched

@@ -65,6 +65,9 @@ public:
     assert(i < size());
     return i < counters_.size() && counters_[i] ? &*counters_[i] : nullptr;
   }
+  /// How long one run of the whole program takes alone, where measured: on fewer SMs, rising, then on
+  /// all. With gaps, and with branches of the graph at once.
+  [[nodiscard]] std::span<const scaling_point> replays() const noexcept { return replays_; }
   /// Kernel ids are below this number.
   [[nodiscard]] std::size_t kernel_count() const noexcept { return kernels_; }
 
@@ -129,6 +132,8 @@ public:
     assert(losses.empty() || losses.size() == size() + 1);
     losses_ = std::move(losses);
   }
+  /// Sets replays(). Set-up, before it is loaded.
+  void set_replays(std::vector<scaling_point> replays) noexcept { replays_ = std::move(replays); }
   /// From now on the program runs only as a whole; devices prepare no parts of it. Set-up, before
   /// it is loaded.
   void keep_whole() noexcept { whole_ = true; }
@@ -198,6 +203,7 @@ private:
   std::string name_;
   std::vector<operation> operations_;
   std::vector<std::optional<kernel_counters>> counters_; ///< empty: none are known
+  std::vector<scaling_point> replays_;
   std::vector<const operation*> pointers_;
   std::vector<duration> until_; ///< until_[i]: expected time of all operations before i
   duration longest_{};
