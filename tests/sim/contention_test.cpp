@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/start_loss.hpp>
+#include <gsched/interference/surroundings.hpp>
 #include <gsched/job/program.hpp>
 #include <gsched/sim/detail/laws/kernel_load.hpp>
 #include <gsched/sim/device.hpp>
@@ -9,6 +12,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -36,7 +40,7 @@ operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
 kernel_load load_on(sm_count sms, const operation& op, std::uint32_t per_sm,
                     const kernel_counters* counters = nullptr) {
   const sim::scaling_table t(op, every_sm, per_sm);
-  return sim::load_of(op, counters, t, sms, per_sm, {});
+  return sim::load_of(op, counters, t, sms, per_sm, {}, {});
 }
 
 float memory_of(const kernel_load& l) { return l.use[index(resource::l2)]; }
@@ -190,6 +194,79 @@ TEST_CASE("contention: a kernel that keeps the dispatcher of blocks stops starts
   CHECK(stopped < 205);
   p.laws.contended = false;
   CHECK(time_beside(all, p) == doctest::Approx(beside_few).epsilon(0.02));
+}
+
+TEST_CASE("contention: on other SMs as the law says, of what warps wait for") {
+  const sim::preset p = without_starts();
+  const auto counted = [](double memory, double blocked) {
+    kernel_counters c = moving(0.4);
+    c.waits.memory = memory;
+    c.waits.executing = 1 - memory;
+    c.waits.blocked = blocked;
+    return c;
+  };
+  for (const double own : {0.2, 0.9})
+    for (const double other : {0.2, 0.9})
+      for (const double blocked : {0.0, 0.5}) {
+        CAPTURE(own);
+        CAPTURE(other);
+        CAPTURE(blocked);
+        const kernel_counters a = counted(own, 0), b = counted(other, blocked);
+        demand beside = demand_of(b, 1 / p.laws.graph.scale);
+        beside.stores = blocked * half_of_sms.count() / every_sm.count();
+        surroundings around;
+        around.add(beside, 0, 1, 32, true);
+        const demand takes = demand_of(a, 1 / p.laws.graph.scale);
+        const double slow = p.laws.contention.slowdown(takes, 32, around) + l2_loss::usual;
+        const double alone = times_of(p, chain(1, 300, a))[0];
+        CHECK(times_of(p, chain(1, 300, a), chain(1, 3000, b))[0] / alone ==
+              doctest::Approx(slow).epsilon(0.01));
+      }
+}
+
+TEST_CASE("contention: what L2 loses follows the mean traffic of the neighbour's graph") {
+  const sim::preset p = without_starts();
+  kernel_counters c = moving(0.001);
+  c.waits.executing = 1;
+  const auto slow = [&](double dram, std::size_t others) {
+    std::vector<operation> work(1 + others, kernel(528, 256, 400));
+    std::vector<std::optional<kernel_counters>> counters(1 + others, moving(0));
+    counters[0] = moving(dram);
+    for (operation& op : work) op.by_sms.push_back({half_of_sms, op.expected});
+    const double beside = times_of(p, chain(1, 300, c), program("g", work, counters))[0];
+    return beside / times_of(p, chain(1, 300, c))[0] - 1;
+  };
+  CHECK(slow(0, 0) < 0.0005);
+  CHECK(std::abs(slow(0.06, 0) - l2_loss::usual) < 0.002);
+  CHECK(std::abs(slow(0.06, 3) - l2_loss::usual * 0.06 / 4 / l2_loss::stream) < 0.002);
+}
+
+TEST_CASE("contention: kernels share the dispatcher, the older ones first") {
+  const sim::preset p = without_starts();
+  const auto beside = [&](double use, double own_use) {
+    const auto with = [&](double part, double us) {
+      operation op =
+          kernel(static_cast<std::uint32_t>(part * us * replay_law::blocks_per_us), 64, us);
+      op.by_sms.push_back({half_of_sms, from_us(us)});
+      return program("g", {op}, {moving(0)});
+    };
+    return times_of(p, with(use, 1000), with(own_use, 200))[1] / (200 * p.laws.graph.scale);
+  };
+  CHECK(beside(0.2, 0.6) == doctest::Approx(1).epsilon(0.01)); // there is room for both
+  CHECK(beside(0.6, 0.6) == doctest::Approx(0.6 / 0.4).epsilon(0.05));
+}
+
+TEST_CASE("contention: beside many blocks of one warp kernels on other SMs start late") {
+  const sim::preset p = without_starts();
+  const auto time_beside = [&](std::uint32_t threads) {
+    operation many =
+        kernel(static_cast<std::uint32_t>(0.85 * 600 * replay_law::blocks_per_us), threads, 600);
+    many.by_sms.push_back({half_of_sms, from_us(600)});
+    return times_of(p, program("many", {many}, {moving(0)}), chain(51, 4, moving(0)))[1];
+  };
+  const double late = replay_law::late_us(0.85, 1, 0.85 * replay_law::blocks_per_us / 64);
+  CHECK(late > 1);
+  CHECK(time_beside(32) - time_beside(64) == doctest::Approx(50 * late).epsilon(0.03));
 }
 
 TEST_CASE("contention: many lanes of short kernels end") {

@@ -138,6 +138,26 @@ TEST_CASE("scaling: a copy takes the same time everywhere unless it was measured
   CHECK(sim::scaling_table(op, whole_device, 0).at(sm_count{8}) == from_us(1.6));
 }
 
+TEST_CASE("scaling: a kernel that the dispatcher holds back takes no longer on fewer SMs, until "
+          "these do") {
+  const auto us = 100.0;
+  const auto table = [&](std::uint32_t threads, double use) {
+    operation op;
+    op.launch.grid = {static_cast<std::uint32_t>(use * us * replay_law::blocks_per_us), 1, 1};
+    op.launch.block = {threads, 1, 1};
+    op.expected = from_us(us);
+    return sim::scaling_table(op, sm_count{132}, 32);
+  };
+  const sim::scaling_table held = table(32, 1);
+  CHECK(held.by_dispatcher());
+  CHECK(held.at(sm_count{132}) == from_us(us));
+  CHECK(held.at(sm_count{83}) == from_us(us));
+  CHECK(held.at(sm_count{40}).count() ==
+        doctest::Approx(1e3 * us * 83 / 40).epsilon(0.001)); // 1660 over 20 a microsecond
+  CHECK_FALSE(table(64, 1).by_dispatcher());
+  CHECK_FALSE(table(32, 0.5).by_dispatcher());
+}
+
 TEST_CASE("scaling: odd input stays within bounds") {
   const sim::scaling_table nothing(scaled_kernel(10, 128, 0), whole_device, 4);
   CHECK(nothing.at(sm_count{8}) == duration::zero());

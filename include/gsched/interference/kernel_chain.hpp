@@ -165,7 +165,7 @@ namespace detail {
                                                        double sms) noexcept {
   if (k.warps > 1 || !replay_law::keeps_dispatcher(replay_law::dispatch_use(k.blocks, alone_us)))
     return std::nullopt;
-  return alone_us * std::max(1.0, replay_law::blocks_per_us / (replay_law::blocks_per_sm_us * sms));
+  return alone_us * replay_law::starts_slower(sms);
 }
 
 /// Whether each operation waits for the one before it, and for no other.

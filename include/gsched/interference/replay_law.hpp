@@ -62,6 +62,11 @@ struct replay_law {
   /// on any SM, wait until its blocks are placed. From below 1, as times on a part of the SMs are
   /// estimates.
   [[nodiscard]] static bool keeps_dispatcher(double use) noexcept { return use >= 0.9; }
+  /// The time of a kernel of one warp a block that keeps the dispatcher, on so many SMs, over that on
+  /// as many as the dispatcher can fill.
+  [[nodiscard]] static double starts_slower(double sms) noexcept {
+    return std::max(1.0, blocks_per_us / (blocks_per_sm_us * sms));
+  }
   /// The slow-down of a kernel with such a use, as the dispatcher places the blocks of older ones
   /// first, which use so much together.
   [[nodiscard]] static double waits_for_dispatcher(double use, double older) noexcept {

@@ -83,6 +83,7 @@ public:
     if (on.yielding) return errc::bad_option;
     const std::uint32_t width = on.width;
     accepted a;
+    a.gap = d.p.laws.graph.gap;
     if (s.program == no_program) {
       for (const operation* op : s.operations) {
         if (!op->is_device_work()) return errc::bad_option;
@@ -91,6 +92,7 @@ public:
     } else {
       if (!d.costs.has(s.program, s.first, s.operations.size())) return errc::bad_option;
       a.costs = d.costs.at(s.program, width) + s.first;
+      a.gap = d.costs.gap(s.program);
       a.preemptible = on.yields && d.costs.preemptible(s.program, s.first, s.operations.size());
       a.gated = on.yields && !a.preemptible && s.how == submission::graph &&
                 s.operations.size() > yielding::first_gate;

@@ -177,7 +177,8 @@ private:
       throw error(errc::bad_option, "padded kernel: a part of 0 blocks, expected 1 or more");
     op.max_blocks_per_sm = level;
     const scaling_table scaling(op, preset_.sms, level, preset_.laws.scaling);
-    work_cost c = cost_of(op, nullptr, scaling, preset_.sms, blocks_.packer(), preset_);
+    work_cost c =
+        cost_of(op, nullptr, scaling, preset_.sms, blocks_.packer(), preset_, preset_.laws.graph);
     if (w.takes) c.load.take(*w.takes);
     if (kernel) c.blocks = std::min<std::uint64_t>(c.blocks, w.blocks);
     c.cluster = 1;

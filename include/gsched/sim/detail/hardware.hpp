@@ -142,7 +142,7 @@ private:
     const time_point here =
         std::max(l.goes_on, a.arrival + a.step * static_cast<duration::rep>(a.issued));
     if (l.last_end == time_point::min()) return here;
-    duration gap = a.issued == 0 ? preset_.gaps.segments : preset_.laws.graph.gap + l.extra;
+    duration gap = a.issued == 0 ? preset_.gaps.segments : a.gap + l.extra;
     if (a.how == submission::launches) gap = preset_.gaps.launches + l.extra;
     if (a.gated && yielding_.gated(a.issued)) gap += preset_.yields.gate;
     if (a.preemptible && !l.stopped) gap += preset_.laws.preemption.preamble;
@@ -231,7 +231,7 @@ private:
     l.busy = false;
     l.current = none;
     l.last_end = now;
-    l.extra = scheduler_.extra_gap();
+    l.extra = scheduler_.extra_gap(l.where);
     queues_.look(queues_.queue(l.queue), now);
     if (l.stopped && yielding_.stays(slot, now)) return;
     if (a.issued < a.operations.size()) return;

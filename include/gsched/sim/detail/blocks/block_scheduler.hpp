@@ -164,12 +164,17 @@ public:
     changed_ = false;
   }
 
-  /// The addition to the gap before a dependent operation that could start now.
-  [[nodiscard]] duration extra_gap() const noexcept {
+  /// The addition to the gap before a dependent operation on these SMs that could start now.
+  [[nodiscard]] duration extra_gap(const sm_range& where) const noexcept {
     if (!contended_ || !beside_) return duration::zero();
-    double traffic = 0;
-    for (const std::uint32_t slot : running_) traffic += near_.l2(slot);
-    return from_us(replays_.gap(traffic));
+    double traffic = 0, late = 0;
+    for (const std::uint32_t slot : running_) {
+      const grid& g = grids_[slot];
+      traffic += near_.l2(slot);
+      if (g.unplaced > 0 && !g.cost.keeps_dispatcher && !g.where.meets(where))
+        late += g.cost.makes_late_us;
+    }
+    return from_us(replays_.gap(traffic) + late);
   }
 
 private:

@@ -3,7 +3,10 @@
 
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/interference/surroundings.hpp>
+#include <gsched/job/kernel_counters.hpp>
 #include <gsched/sim/detail/blocks/grid.hpp>
 #include <gsched/sim/detail/blocks/sm_map.hpp>
 #include <gsched/sim/detail/blocks/sm_set.hpp>
@@ -32,7 +35,7 @@ class neighbours {
 public:
   neighbours(const contention_law& law, double warps_to_fill, std::uint32_t sms, std::size_t grids,
              std::size_t slices)
-      : law_(law), warps_to_fill_(static_cast<float>(warps_to_fill)),
+      : law_(law), warps_to_fill_(static_cast<float>(warps_to_fill)), sms_(static_cast<float>(sms)),
         width_((sms + sm_block::size - 1) / sm_block::size), grids_(grids), union_(width_),
         sets_(width_ * grids), lists_(width_ * slices), sides_(grids), shared_(grids * grids) {}
 
@@ -100,14 +103,12 @@ public:
   void meet(const std::vector<std::uint32_t>& running) noexcept {
     float l2 = 0;
     float dram = 0;
-    float l2_squares = 0;
-    float dram_squares = 0;
+    float streams = 0;
     std::uint32_t low_clocks = 0;
     for (const std::uint32_t slot : running) {
       l2 += sides_[slot].l2;
       dram += sides_[slot].dram;
-      l2_squares += sides_[slot].l2 * sides_[slot].l2;
-      dram_squares += sides_[slot].dram * sides_[slot].dram;
+      streams += sides_[slot].dram_of_graph;
       low_clocks += sides_[slot].own.takes.low_clock;
     }
     surroundings& s = around_;
@@ -116,14 +117,15 @@ public:
       look_around(s, running, i);
       s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
       s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
-      s.l2_squares = std::max(0.0f, l2_squares - me.l2 * me.l2);
-      s.dram_squares = std::max(0.0f, dram_squares - me.dram * me.dram);
+      add_apart(s, running, i);
       s.low_clock = low_clocks > me.own.takes.low_clock;
       me.slowdown = law_.power(me.own, s);
     }
     for (const std::uint32_t slot : running) { // apart: roots take long, but several at once
       side& me = sides_[slot];
-      me.slowdown = me.stretch * contention_law::root_8th(me.slowdown);
+      const double slow = contention_law::root_8th(me.slowdown) +
+                          me.lost.beside(std::max(0.0f, streams - me.dram_of_graph));
+      me.slowdown = me.stretch * std::max(slow, me.dispatched);
     }
   }
 
@@ -154,9 +156,15 @@ private:
     on_sm near{}; ///< its demand on each SM that it holds
     float l2 = 0; ///< its demand on the device
     float dram = 0;
-    float warps = 0; ///< resident on each SM that it holds
-    float held = 1;  ///< number of SMs, at least 1
-    double part = 1; ///< its inverse, in floats
+    float weight = 1;        ///< of its squares on other SMs: see weight_of_traffic
+    float stores = 0;        ///< added to that of DRAM
+    float dram_of_graph = 0; ///< see kernel_load
+    l2_loss lost{};
+    float dispatch = 0;    ///< see kernel_load
+    double dispatched = 1; ///< its slow-down by that of others
+    float warps = 0;       ///< resident on each SM that it holds
+    float held = 1;        ///< number of SMs, at least 1
+    double part = 1;       ///< its inverse, in floats
     /// The time of these blocks alone, over their time beside all that are resident when the grid
     /// is alone; and their time now, over the same.
     double stretch = 1;
@@ -184,6 +192,33 @@ private:
     s.wavefronts = s.sum[wavefronts_at];
     if (contention_law::fills_sm(me.own, s)) look_at_first(s, running, which);
     if (me.own.takes.working_set > 0) add_working_sets(s, running, which);
+  }
+
+  /// The squares of what others take of L2 and DRAM, and how much slower it is as the dispatcher places
+  /// older blocks on other SMs first.
+  void add_apart(surroundings& s, const std::vector<std::uint32_t>& running,
+                 std::size_t which) noexcept {
+    const float* const shares = shared_.data() + running[which] * grids_;
+    float l2 = 0, dram = 0, l2_apart = 0, dram_apart = 0, older = 0;
+    for (std::size_t j = 0; j < running.size(); ++j) {
+      const side& o = sides_[running[j]];
+      const float is_other = j != which ? 1.0f : 0.0f;
+      const float is_apart = shares[running[j]] > 0 ? 0.0f : is_other;
+      const float weight = is_other + is_apart * (o.weight - 1);
+      const float of_l2 = o.l2 * o.l2 * weight;
+      const float of_dram = o.dram * o.dram * (weight + is_other * o.stores);
+      l2 += of_l2;
+      dram += of_dram;
+      l2_apart += is_apart * of_l2;
+      dram_apart += is_apart * of_dram;
+      if (j < which) older += is_apart * o.dispatch;
+    }
+    side& me = sides_[running[which]];
+    me.dispatched = replay_law::waits_for_dispatcher(me.dispatch, older);
+    s.l2_squares = l2;
+    s.dram_squares = dram;
+    s.l2_apart = l2_apart;
+    s.dram_apart = dram_apart;
   }
 
   /// The part of look_around that matters on full SMs alone.
@@ -240,6 +275,12 @@ private:
     for (std::size_t r = 0; r < resources; ++r) s.own.takes.use[r] = used[r];
     s.l2 = used.of[index(resource::l2)];
     s.dram = used.of[index(resource::dram)];
+    s.weight = static_cast<float>(weight_of_traffic(l.waits));
+    s.stores = static_cast<float>(surroundings::stores * l.waits.blocked) * s.held / sms_;
+    s.dram_of_graph = l.dram_of_graph;
+    s.dispatch = l.dispatch;
+    s.lost = l.waits == warp_waits{} ? l2_loss{} : l2_loss{l2_loss::usual};
+    s.own.takes.waits = l.waits;
     s.own.takes.kept = l.kept;
     s.own.takes.working_set = l.working_set;
     s.own.takes.conflict = l.conflict;
@@ -264,6 +305,7 @@ private:
 
   contention_law law_;
   float warps_to_fill_;
+  float sms_;
   std::size_t width_; ///< size of a set, in blocks of SMs
   std::size_t grids_;
   std::vector<sm_block> union_;

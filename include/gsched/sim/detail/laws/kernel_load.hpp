@@ -27,10 +27,13 @@ struct kernel_load {
   float working_set = 0;
   float conflict = 1;
   bool low_clock = false;
-  bool steady = false;      ///< as in demand; it matters to the kernel itself alone
-  float warps = 1;          ///< warps of one block
-  float solo_warps = 1;     ///< warps on an SM that holds its blocks
-  float fixed = 0;          ///< fraction of a block's time that other blocks do not change: 0 to 1
+  bool steady = false;     ///< as in demand; it matters to the kernel itself alone
+  float warps = 1;         ///< warps of one block
+  float solo_warps = 1;    ///< warps on an SM that holds its blocks
+  float fixed = 0;         ///< fraction of a block's time that other blocks do not change: 0 to 1
+  warp_waits waits{};      ///< of its warps, where they are known
+  float dram_of_graph = 0; ///< mean use by its program alone on its partition
+  float dispatch = 0;      ///< part of the dispatcher's time that it takes, if it has several waves
   float start_loss_us = -1; ///< lost as a kernel starts on other SMs; below 0: not known
 
   void take(const demand& d) noexcept {
@@ -40,6 +43,7 @@ struct kernel_load {
     conflict = static_cast<float>(d.conflict);
     low_clock = d.low_clock;
     steady = d.steady;
+    waits = d.waits;
   }
 
   /// The time of a block beside `own` warps of its kernel on each SM, over its time beside
@@ -71,13 +75,16 @@ struct kernel_load {
 }
 
 /// A kernel's load on a partition: from its counters on all SMs of the device if they are not null,
-/// or else from its launch and its scaling. Copies and memsets on the SMs take nothing.
+/// or else from its launch and its scaling. `usual` is the law of graphs, under which the counters
+/// were taken; `here` is that of its program on the partition. Copies and memsets on the SMs take
+/// nothing.
 ///
 /// Cost     O(resources); no allocation.
 template <class Scaling>
 [[nodiscard]] kernel_load load_of(const operation& op, const kernel_counters* counters,
                                   const Scaling& table, sm_count partition,
-                                  std::uint32_t blocks_per_sm, const graph_law& graph) noexcept {
+                                  std::uint32_t blocks_per_sm, const graph_law& usual,
+                                  const graph_law& here) noexcept {
   constexpr double warps_to_ask = 16; // warps of an SM that saturate memory
   kernel_load load;
   const double whole = to_us(table.whole());
@@ -99,7 +106,7 @@ template <class Scaling>
 
   demand d;
   if (counters != nullptr) {
-    d = demand_of(*counters, profiled_over(counters->us, whole * graph.scale));
+    d = demand_of(*counters, profiled_over(counters->us, whole * usual.scale));
   } else {
     const double half = to_us(table.at(sm_count{(table.sms().count() + 1) / 2}));
     const double work = std::max(whole - to_us(table.floor()), 0.01);
@@ -111,7 +118,8 @@ template <class Scaling>
   }
   if (const start_loss at_start = start_loss::of(d.waits, alone); at_start.known())
     load.start_loss_us = static_cast<float>(at_start.lost_us(sms, 1e9));
-  load.take(on_fewer_sms(d, alone / whole, std::min(blocks, device) / std::min(blocks, sms)));
+  const double slower = alone * here.scale / (whole * usual.scale);
+  load.take(on_fewer_sms(d, slower, std::min(blocks, device) / std::min(blocks, sms)));
   return load;
 }
 

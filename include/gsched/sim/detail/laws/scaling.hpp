@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/time.hpp>
+#include <gsched/interference/replay_law.hpp>
 #include <gsched/job/operation.hpp>
 
 #include <algorithm>
@@ -39,6 +40,8 @@ struct scaling_law {
 ///          point the curve of the law is shifted to it. Without measurements the curve of the law
 ///          ends in `expected` and never rises. Copies and memsets take the same time on any
 ///          partition unless measured.
+///          Blocks of one warp for which all SMs take as long as the dispatcher needs take as long
+///          on fewer SMs, until these start them more slowly.
 /// Errors   none; a time of zero or below counts as zero, points beyond N are ignored.
 /// Cost     building O(N); at() one load.
 /// Threads  immutable after construction.
@@ -62,6 +65,12 @@ public:
         curve[i - 1] = least = i == 1 ? w : std::min(least, w);
       }
       for (double& c : curve) c = floor_ns + (whole_ns - floor_ns) * (c / least);
+      by_dispatcher_ = op.by_sms.empty() && s.warps <= 1 &&
+                       replay_law::keeps_dispatcher(
+                           replay_law::dispatch_use(s.blocks, std::max(1e-3, whole_ns / 1e3)));
+      if (by_dispatcher_)
+        for (std::uint32_t i = 1; i <= n; ++i)
+          curve[i - 1] = whole_ns * replay_law::starts_slower(i) / replay_law::starts_slower(n);
       bend(curve, op, s);
     } else {
       bend(curve, op, shape{});
@@ -81,6 +90,8 @@ public:
   [[nodiscard]] sm_count sms() const noexcept {
     return sm_count{static_cast<std::uint32_t>(times_.size())};
   }
+  /// Whether its time is that of starting its blocks.
+  [[nodiscard]] bool by_dispatcher() const noexcept { return by_dispatcher_; }
 
 private:
   struct shape {
@@ -145,6 +156,7 @@ private:
 
   std::vector<duration> times_; ///< [i] on i + 1 SMs
   duration floor_{};
+  bool by_dispatcher_ = false;
 };
 
 } // namespace gsched::sim

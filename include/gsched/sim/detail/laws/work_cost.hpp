@@ -25,6 +25,7 @@ struct work_cost {
   kernel_load load{};
   std::uint32_t cluster = 1;
   bool keeps_dispatcher = false; ///< while it has blocks to place, see replay_law
+  float makes_late_us = 0;       ///< likewise, each start on other SMs
 
   [[nodiscard]] bool fits() const noexcept { return blocks == 0 || need.per_sm > 0; }
 };
@@ -113,14 +114,16 @@ private:
 /// blocks, and one event for each wave would not end.
 inline constexpr std::uint64_t most_waves = std::uint64_t{1} << 16;
 
-/// The cost of an operation; `counters` may be null.
+/// The cost of an operation; `counters` may be null. `graph` is the law of its program on this
+/// partition.
 ///
 /// Order    a kernel alone takes the time of the scaling, adjusted by graph_law, in whatever number
 ///          of waves it runs.
 template <class Scaling>
 [[nodiscard]] work_cost cost_of(const operation& op, const kernel_counters* counters,
                                 const Scaling& scaling, sm_count partition,
-                                const resource_packer& packer, const preset& p) noexcept {
+                                const resource_packer& packer, const preset& p,
+                                const graph_law& graph) noexcept {
   work_cost c;
   if (op.kind != operation_kind::kernel) {
     c.wave_ns = static_cast<double>(transfer_time(op, p).count());
@@ -131,7 +134,7 @@ template <class Scaling>
   c.blocks = std::max<std::uint64_t>(op.launch.blocks(), 1);
   c.cluster = std::max(op.launch.cluster_blocks, 1u);
   if (!c.fits()) return c;
-  c.load = load_of(op, counters, scaling, partition, c.need.per_sm, p.laws.graph);
+  c.load = load_of(op, counters, scaling, partition, c.need.per_sm, p.laws.graph, graph);
   const std::uint64_t n = partition.count();
   const std::uint64_t most = std::min(c.blocks, n * c.need.per_sm);
   c.resident = static_cast<double>(most);
@@ -143,11 +146,16 @@ template <class Scaling>
     const auto to_fill = static_cast<float>(p.laws.scaling.warps_to_fill);
     waves += p.laws.contended ? c.load.stretch(warps, to_fill) : 1.0f;
   }
-  const duration alone = p.laws.graph.operation(scaling.at(partition));
+  const duration alone = graph.operation(scaling.at(partition));
   c.wave_ns = static_cast<double>(alone.count()) / waves;
-  c.keeps_dispatcher = p.laws.contended && alone > duration::zero() &&
-                       replay_law::keeps_dispatcher(replay_law::dispatch_use(
-                           static_cast<double>(op.launch.blocks()), to_us(alone)));
+  if (!p.laws.contended || !(alone > duration::zero())) return c;
+  const auto blocks = static_cast<double>(op.launch.blocks());
+  const double use = replay_law::dispatch_use(blocks, to_us(alone));
+  c.keeps_dispatcher = replay_law::keeps_dispatcher(use);
+  if (c.blocks <= most) return c;
+  const double per_sm = blocks / (to_us(alone) * static_cast<double>(n));
+  c.load.dispatch = static_cast<float>(use);
+  c.makes_late_us = static_cast<float>(replay_law::late_us(use, c.load.warps, per_sm));
   return c;
 }
 

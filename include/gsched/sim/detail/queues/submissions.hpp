@@ -25,6 +25,7 @@ struct accepted {
   std::uint32_t first = 0;
   time_point arrival{};    ///< of its first operation at the hardware queue
   duration step{};         ///< additional, for each further operation
+  duration gap{};          ///< between its operations, in a graph
   std::size_t reports = 0; ///< block events that are still reserved for it
   std::uint32_t lane = 0;
   std::uint32_t issued = 0; ///< operations that have left the queue
