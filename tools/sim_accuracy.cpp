@@ -37,12 +37,19 @@ const profile* find(const profile_set& all, const model_batch& what) {
   return at == all.end() ? nullptr : &at->second;
 }
 
-outcome compare_graphs(const gsched::sim::preset& device, const profile_set& all) {
+void forget_replays(profile& p) {
+  p.graph_replay.reset();
+  p.graph_replay_by_sms.clear();
+}
+
+/// `known`: what the simulated GPU knows of them.
+outcome compare_graphs(const gsched::sim::preset& device, const profile_set& all,
+                       const profile_set& known) {
   outcome o{"graph", {}, 0, true};
   for (const auto& [key, p] : all) {
     if (!p.graph_replay) continue;
-    o.rows.push_back(
-        {shown(key), "graph", gsched::to_us(*p.graph_replay), replay_alone(device, p).us});
+    o.rows.push_back({shown(key), "graph", gsched::to_us(*p.graph_replay),
+                      replay_alone(device, known.at(key)).us});
   }
   return o;
 }
@@ -88,7 +95,7 @@ outcome compare_pairs(const gsched::sim::preset& device, const profile_set& all,
 struct options : common::device_choice, common::outputs {
   std::string what; ///< graph, partition or corun
   std::string profiles = common::shipped("profiles").string(), table;
-  bool ignore_scaling = false;
+  bool ignore_scaling = false, ignore_replays = false;
 };
 
 /// The file of measurements; empty where the profiles hold them.
@@ -113,6 +120,8 @@ Examples
       the profiles that ship with gsched, each alone on the GPU
   sim_accuracy partition --ignore-scaling
       how far the simulator's law of scaling is off where no times on fewer SMs are known
+  sim_accuracy graph --ignore-replays
+      how far its law of graphs is off where the times of whole graphs are not known
   sim_accuracy corun --device mine.json --profiles mine --table mine.csv
       your own preset, profiles and measurements
 
@@ -132,6 +141,8 @@ std::optional<options> parse(int argc, char** argv) {
       line.flag("--ignore-scaling", o.ignore_scaling,
                 "As if the profiles held no times on fewer SMs");
     }
+    line.flag("--ignore-replays", o.ignore_replays,
+              "As if the profiles held no times of whole graphs");
     device.declare(line);
     output.declare(line, {.json = "All rows, and the summary", .progress = false});
   };
@@ -150,19 +161,25 @@ int serve(const options& o) {
   const gsched::sim::preset preset = common::simulated_gpu_of(o).preset;
   profile_set all = read_profiles(o.profiles);
   if (o.ignore_scaling)
-    for (auto& [key, p] : all)
+    for (auto& [key, p] : all) {
+      p.graph_replay_by_sms.clear();
       for (gsched::profile_operation& op : p.operations) op.work.by_sms.clear();
-  const outcome of = o.what == "partition"
-                         ? compare_partitions(preset, all, read_partition_rows(table_of(o)))
-                     : o.what == "corun" ? compare_pairs(preset, all, read_corun_rows(table_of(o)))
-                                         : compare_graphs(preset, all);
+    }
+  profile_set known = all;
+  if (o.ignore_replays)
+    for (auto& [key, p] : known) forget_replays(p);
+  const outcome of =
+      o.what == "partition" ? compare_partitions(preset, known, read_partition_rows(table_of(o)))
+      : o.what == "corun"   ? compare_pairs(preset, known, read_corun_rows(table_of(o)))
+                            : compare_graphs(preset, all, known);
   if (of.rows.empty())
     throw gsched::error(gsched::errc::bad_profile,
                         (of.without_profile > 0 ? "--table: no row has a profile"
                                                 : "--profiles: no graph_replay_us") +
                             std::string(", expected something to compare"));
   if (!o.json.empty())
-    common::save(o.json, [&](std::ostream& to) { write_json(to, of, o.ignore_scaling); });
+    common::save(o.json,
+                 [&](std::ostream& to) { write_json(to, of, o.ignore_scaling, o.ignore_replays); });
   if (!o.quiet) print(of);
   return 0;
 }

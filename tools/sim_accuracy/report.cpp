@@ -90,10 +90,11 @@ void print(const outcome& o) {
     fmt::print("{} rows left out: no profile of that model and batch\n", o.without_profile);
 }
 
-void write_json(std::ostream& to, const outcome& o, bool ignore_scaling) {
+void write_json(std::ostream& to, const outcome& o, bool ignore_scaling, bool ignore_replays) {
   using nlohmann::json;
   json out = {{"what", o.what},
               {"ignore_scaling", ignore_scaling},
+              {"ignore_replays", ignore_replays},
               {"without_profile", o.without_profile},
               {"kinds", json::array()},
               {"rows", json::array()}};

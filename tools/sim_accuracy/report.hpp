@@ -28,6 +28,6 @@ struct outcome {
 /// A table of median, 90th percentile and worst error by kind, on stdout.
 void print(const outcome& o);
 
-void write_json(std::ostream& to, const outcome& o, bool ignore_scaling);
+void write_json(std::ostream& to, const outcome& o, bool ignore_scaling, bool ignore_replays);
 
 } // namespace sim_accuracy

@@ -5,6 +5,10 @@
 #include "common/report/save.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/quantity.hpp>
+#include <gsched/io/profile_json.hpp>
+#include <gsched/io/replays_csv.hpp>
+#include <gsched/job/profile.hpp>
 
 #include <array>
 #include <filesystem>
@@ -72,6 +76,17 @@ void open_folder(const std::filesystem::path& out, bool anew, machine here) {
     here.date = there.date;
   }
   common::save(file, [&](std::ostream& to) { write_machine(to, here); });
+}
+
+void complete_profiles(const std::filesystem::path& out, sm_count device) {
+  const replays_by_name replays = load_replays(out, device);
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(out / "profiles", none)) {
+    if (entry.path().extension() != ".json") continue;
+    profile p = load_profile(entry.path());
+    if (set_replays(p, replays))
+      common::save(entry.path(), [&](std::ostream& to) { write_profile(to, p); });
+  }
 }
 
 } // namespace measure

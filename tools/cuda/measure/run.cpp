@@ -133,6 +133,7 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
       all.back().notes.push_back("after it, " + line);
   }
   dog.step("writing results", std::chrono::seconds{60});
+  complete_profiles(o.out, here.sms);
   if (!o.quiet) print(o, here, all);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, o, here, all); });
