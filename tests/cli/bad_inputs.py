@@ -545,10 +545,11 @@ def make_programs(data):
         wrong=[["--device", "cuda"], ["--device", "sim"], ["--check"], ["--reuse"], ["--save-trace", "x.json"], ["--limit", "3"]],
         files=[("access", ["--trace", "{}"])])
     programs["sim_accuracy"] = Program(
-        [], common | {"--device": device, "--profiles": path_in}, wrong=[["--table", "x.csv"], ["--ignore-scaling"]], prefix=["graph"],
+        [], common | {"--device": device, "--profiles": path_in}, wrong=[["--table", "x.csv"], ["--ignore-scaling"]], prefix=["graph"], flags=("--ignore-replays",),
         files=[("profile", ["--profiles", "{}"]), ("preset", ["--device", "{}"])])
     programs["sim_accuracy_partition"] = Program(
-        [], common | {"--device": device, "--table": path_in}, prefix=["partition"], flags=("--ignore-scaling",),
+        [], common | {"--device": device, "--table": path_in}, prefix=["partition"],
+        flags=("--ignore-scaling", "--ignore-replays"),
         files=[("partition_rows", ["--table", "{}"])])
     programs["sim_accuracy_corun"] = Program(
         ["--table", "corun.csv"], common | {"--table": path_in}, prefix=["corun"], files=[("corun_rows", ["--table", "{}"])])

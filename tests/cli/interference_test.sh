@@ -171,7 +171,8 @@ import json, sys
 p = json.load(open(sys.argv[1]))
 p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
 p["operations"][0].update(after=[], duration_us=100, grid=[132, 1, 1], block=[128, 1, 1], registers_per_thread=32)
-p.pop("graph_replay_us", None)
+for field in ("graph_replay_us", "graph_replay_us_by_sms"):
+    p.pop(field, None)
 for model, ipc, pipes, l2, dram in (("stream", 0.8, {"fma": 0.1}, 0.7, 0.8), ("product", 1.2, {"tensor": 0.8}, 0, 0.001)):
     p["model"] = model
     p["operations"][0]["counters"] = {"us": 100, "sm_active": 1, "ipc": ipc, "pipes": pipes, "l2": l2, "l2_hit_rate": 0, "dram": dram}
@@ -203,7 +204,8 @@ import json, sys
 p = json.load(open(sys.argv[1]))
 p["operations"] = [next(o for o in p["operations"] if o["kind"] == "kernel")]
 p["operations"][0].update(after=[], duration_us=100)
-p.pop("graph_replay_us", None)
+for field in ("graph_replay_us", "graph_replay_us_by_sms"):
+    p.pop(field, None)
 for level, dram in ((1, 0.2), (2, 0.8)):
     p["model"] = f"probe_copy_{level}"
     p["operations"][0].update(grid=[132, 1, 1], counters={"us": 100, "sm_active": 1, "ipc": 1, "l2": dram, "l2_hit_rate": 0, "dram": dram})

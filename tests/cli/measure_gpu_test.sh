@@ -103,6 +103,15 @@ for name in solo:
             assert o["counters"]["ipc"] > 0 and o["counters"]["us"] > 0, o
 assert float(solo["probe_fp32_2"]["sm_pct"]) > 10, solo
 PY
+  run latency --models saxpy --out counted --minutes 0.5 --busy --quiet
+  [ "$rc" -eq 0 ] || fail "latency beside profiles: got $rc"
+  expect "a profile with the times on fewer SMs" python3 - <<'PY'
+import csv, json
+profile = json.load(open("counted/profiles/saxpy_b1.json"))
+rows = csv.DictReader(open("counted/latency_batch_partition.csv"))
+measured = {r["sms"]: float(r["latency_us"]) for r in rows if int(r["sms"]) < profile["sm_count"]}
+assert len(measured) > 3 and profile["graph_replay_us_by_sms"] == measured, profile["graph_replay_us_by_sms"]
+PY
   mkdir -p full/profiles
   ln -s /dev/full full/profiles/saxpy_b1.json
   run all --models saxpy --probes fp32:2 --groups 0 --out full --minutes 0.5 --busy --quiet

@@ -133,7 +133,11 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
       all.back().notes.push_back("after it, " + line);
   }
   dog.step("writing results", std::chrono::seconds{60});
-  complete_profiles(o.out, here.sms);
+  try {
+    complete_profiles(o.out, here.sms);
+  } catch (const error& e) { // of a file that another program wrote
+    all.back().notes.emplace_back(e.what());
+  }
   if (!o.quiet) print(o, here, all);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, o, here, all); });
