@@ -5,7 +5,8 @@
   stand-ins  runs serve_mix on the GPU, where models are kernels with the grids and durations of the
              profiles, and on the simulator
   models     reads what serve_models.py measured with PyTorch models, and runs serve_mix on the
-             simulator with the same arrivals and settings
+             simulator with the same arrivals and settings; what the client took in the mean until a
+             request was submitted, where it was measured, is added to simulated latencies
   draw       draws earlier results
 
 Prints for each load, policy and model the mean and p99 latency on both, and the simulator's over the
@@ -194,10 +195,18 @@ def same_on_simulator(a, server, document, first):
         simulated += [dict(r, repeat=repeat) for r in runs]
     for r in simulated:
         r["per_model"] = {n: r["per_model"][names[n]] for n in names}
+        add_client(r, next((k for k in known if (k["policy"], k["repeat"]) == (r["policy"], r["repeat"])), {}))
     label = f"{work['load']:.2f}"
     rows = compare(label, known, simulated)
     show(rows, label)
     return rows
+
+
+def add_client(simulated, measured):
+    """Adds what the client takes until the server has a request, which is not simulated."""
+    us = sum(measured.get(k, {}).get("mean", 0) for k in ("late_us", "submit_us"))
+    for part in (simulated, *simulated["per_model"].values()):
+        part["latency_us"] = {k: v + us for k, v in part["latency_us"].items()}
 
 
 def rename_models(trace, into, names):

@@ -35,6 +35,8 @@ Load 1 is one request per mean time of a whole graph, alone on the GPU; small mo
 another, so more than 1 can be served. Latencies count from when a request was due. `reference us`
 is a fixed graph of small kernels replayed after the run: it rises by some 10%, and stays there, in a
 process that has launched kernels on several streams.
+In the JSON, `late_us` is how long after it was due a request came to submit, and `submit_us` how long
+that call took. Both count to latencies.
 
 Exit code: 0; 1 if a way failed or lost a request; 2 for a usage error, with one line.
 """
@@ -70,6 +72,8 @@ def options():
     p.add_argument("--overshoot", type=some)
     p.add_argument("--threshold", type=some, metavar="US")
     p.add_argument("--slice", type=some, metavar="US", help="of rr")
+    p.add_argument("--spin", type=some, metavar="US",
+                   help="the server's thread looks for work for so long before it sleeps; default: 50")
     p.add_argument("--no-isolate", action="store_true", help="one process for all ways; those that "
                    "launch on several streams run last")
     p.add_argument("--no-warmup", action="store_true", help="no requests before those that count")
@@ -158,7 +162,7 @@ def start(a, deadline):
     given = {"lanes": a.lanes, "spare_lanes": a.spare_lanes, "overshoot": a.overshoot,
              **{name: us and us / 1e6 for name, us in (
                  ("quantum", a.quantum), ("most_quantum", a.most_quantum),
-                 ("threshold", a.threshold), ("slice", a.slice))}}
+                 ("threshold", a.threshold), ("slice", a.slice), ("spin", a.spin))}}
     within = max(10.0, deadline - time.monotonic())
     processes = [Process(g) for g in groups]
     for p in processes:
@@ -216,6 +220,7 @@ def document(a, facts, solo_us, mean_us, rate, requests, runs):
                        "spare_lanes": (120 if lanes == 8 else 0) if a.spare_lanes is None
                        else a.spare_lanes,
                        "threshold_us": a.threshold or 10000.0, "slice_us": a.slice or 100.0,
+                       "spin_us": a.spin or 50.0,
                        "decision_delay_us": 0.0, "submission": "graph",
                        "queues": int(connections) if (connections or "").isdigit() else None},
         "instances": a.instances, "isolated": not a.no_isolate,

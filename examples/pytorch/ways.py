@@ -50,6 +50,12 @@ def wait_until(due_ns, spin_ns=1_000_000):
             time.sleep((left - spin_ns) / 1e9)
 
 
+def in_us(times_ns):
+    times = sorted(times_ns)
+    return {"mean": sum(times) / len(times) / 1e3, "p50": times[len(times) // 2] / 1e3,
+            "p99": times[len(times) * 99 // 100] / 1e3}
+
+
 class Results:
     """The end of each request. Requests that were never submitted count as cancelled."""
 
@@ -58,6 +64,7 @@ class Results:
         self.start = time.monotonic_ns() + int(lead_s * 1e9)
         self.give_up = self.start + int(limit_s * 1e9)
         self.late = [0] * len(asked)
+        self.calls = [] # of submit, in ns
         self.ends, self.states = [None] * len(asked), ["cancelled"] * len(asked)
 
     def due(self, i):
@@ -70,13 +77,13 @@ class Results:
 
     def outcome(self, **more):
         ends = [e for e in self.ends if e is not None]
-        late = sorted(self.late)
+        if self.calls:
+            more["submit_us"] = in_us(self.calls)
         return {"states": self.states,
                 "latencies_ns": [e if e is None else e - self.due(i)
                                  for i, e in enumerate(self.ends)],
                 "span_ns": max(ends) - self.due(0) if ends else 0,
-                "late_us": {"p50": late[len(late) // 2] / 1e3,
-                            "p99": late[len(late) * 99 // 100] / 1e3}, **more}
+                "late_us": in_us(self.late), **more}
 
 
 class Buffers:
@@ -124,6 +131,7 @@ class Scheduled:
             results.late[i] = now - due
             futures.append(submit(self.models[m], buffers[m].inputs[i % INPUTS], self.clients[c],
                                   outputs=buffers[m].outputs[i % OUTPUTS], arrival=due / 1e9))
+            results.calls.append(time.monotonic_ns() - now)
         for f in futures:
             if not f.wait(max(0.0, (results.give_up - time.monotonic_ns()) / 1e9)):
                 f.cancel()

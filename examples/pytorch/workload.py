@@ -176,7 +176,7 @@ def run_json(way, repeat, asked, names, clients, outcome):
         "gpu_busy_fraction": outcome.get("gpu_busy_fraction"),
         "operations": outcome.get("operations"), "decisions": outcome.get("decisions"),
         "wall_s": span, "way": way, "repeat": repeat})
-    run.update({k: outcome[k] for k in ("late_us", "reference_us", "error") if k in outcome})
+    run.update({k: outcome[k] for k in ("late_us", "submit_us", "reference_us", "error") if k in outcome})
     return run
 
 

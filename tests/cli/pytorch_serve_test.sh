@@ -12,7 +12,7 @@ timeout 100 python3 "$example/serve_models.py" --ways $all --mix resnet18=2,resn
   --requests 60 --clients 4 --repeat 2 --json one.json --save-arrivals trace.csv >out
 [ "$(wc -l <trace.csv)" -eq 61 ]
 timeout 100 python3 "$example/serve_models.py" --ways torch-direct,fifo,boost:0.5 --no-isolate --rate 400 \
-  --mix resnet18 --requests 30 --json two.json >out
+  --mix resnet18 --requests 30 --spin 200 --json two.json >out
 timeout 100 python3 "$example/serve_models.py" --ways fifo --loads 0.00001,0.00002 --requests 10 \
   --mix resnet18 --time-limit 20 --json sweep.json >out || true # too slow: fewer are sent
 python3 - <<'PY'
@@ -26,7 +26,11 @@ for run in one["runs"] + two["runs"]:
     assert run["finished"] == run["submitted"] > 0 == run["failed"], run
     assert 0 < run["latency_us"]["p50"] <= run["latency_us"]["max"] < 1e6
     assert set(run["reference_us"]) == {"before", "after"}
+    assert ("submit_us" in run) == (run["way"] in ("srpt+deficit", "direct", "fifo", "boost:0.5")), run
+    for part in ("late_us", "submit_us"):
+        assert 0 < run.get(part, {"mean": 1})["mean"] < run["latency_us"]["max"], run
 assert one["workload"]["rate_per_s"] == 400 and set(one["processes"]) == {r["way"] for r in one["runs"]}
+assert (one["scheduling"]["spin_us"], two["scheduling"]["spin_us"]) == (50, 200)
 assert len(sweep["sweep"]) == 2 and all("workload" in d for d in sweep["sweep"])
 PY
 

@@ -68,6 +68,23 @@ assert {r["policy"] for r in rows} == {"srpt", "single"}
 PY
 done
 
+# The client's part counts to both sides.
+python3 - <<'PY'
+import json
+d = json.load(open("torch.json"))
+for r in d["runs"]:
+    r |= {"late_us": {"mean": 50}, "submit_us": {"mean": 100}}
+    for part in (r, *r["per_model"].values()):
+        part["latency_us"] = {k: v + 150 for k, v in part["latency_us"].items()}
+json.dump(d, open("client.json", "w"))
+PY
+check "the client's part" python3 "$script" models --gpu-json client.json --bin "$bin" --json rows.json
+check "the client's part, row by row" python3 - <<'PY'
+import json
+rows = json.load(open("rows.json"))["rows"]
+assert len(rows) == 6 and all(abs(r[f"{f}_ratio"] - 1) < 1e-3 for r in rows for f in ("mean", "p99")), rows
+PY
+
 refuses 2 "expected" sim_vs_gpu.py stand-ins --loads x
 refuses 2 "expected" sim_vs_gpu.py stand-ins --arrivals weibull
 refuses 2 "expected" sim_vs_gpu.py nothing
