@@ -220,10 +220,9 @@ def document(a, facts, solo_us, mean_us, rate, requests, runs):
                        "spare_lanes": (120 if lanes == 8 else 0) if a.spare_lanes is None
                        else a.spare_lanes,
                        "threshold_us": a.threshold or 10000.0, "slice_us": a.slice or 100.0,
-                       "spin_us": a.spin or 50.0,
                        "decision_delay_us": 0.0, "submission": "graph",
                        "queues": int(connections) if (connections or "").isdigit() else None},
-        "instances": a.instances, "isolated": not a.no_isolate,
+        "instances": a.instances, "spin_us": a.spin or 50.0, "isolated": not a.no_isolate,
         "environment": {"CUDA_DEVICE_MAX_CONNECTIONS": connections, "torch": facts["torch"],
                         "cuda": facts["cuda"]},
         "runs": runs}

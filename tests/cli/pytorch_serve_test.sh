@@ -30,7 +30,7 @@ for run in one["runs"] + two["runs"]:
     for part in ("late_us", "submit_us"):
         assert 0 < run.get(part, {"mean": 1})["mean"] < run["latency_us"]["max"], run
 assert one["workload"]["rate_per_s"] == 400 and set(one["processes"]) == {r["way"] for r in one["runs"]}
-assert (one["scheduling"]["spin_us"], two["scheduling"]["spin_us"]) == (50, 200)
+assert (one["spin_us"], two["spin_us"]) == (50, 200)
 assert len(sweep["sweep"]) == 2 and all("workload" in d for d in sweep["sweep"])
 PY
 

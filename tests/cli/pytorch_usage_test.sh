@@ -107,7 +107,7 @@ for part in ("per_model", "per_client"):
 
 class a: # what the command line says
     seed, clients, arrivals, weights = 1, 8, "lognormal:2", law["workload"]["mix"]
-    quantum = most_quantum = overshoot = lanes = spare_lanes = threshold = slice = None
+    quantum = most_quantum = overshoot = lanes = spare_lanes = threshold = slice = spin = None
     instances, no_isolate = 4, False
 document = serve_models.document(a, {"device": "d", "torch": "t", "cuda": "c"},
                                  {"resnet18_b1": 600.0}, 900.0, 1200.0, 300, [ours])
