@@ -70,7 +70,8 @@ Calibration
   metrics with them; predictions use them, and plans all but start_loss_us.
   start_loss_us  what it loses as a kernel of another graph starts on other SMs, which empties its
                L1 caches: of --starts, pairs with a graph of kernels that do nothing (measure pairs
-               --models mine,ticks --beside ticks)
+               --models mine,ticks --beside ticks); without it, it is estimated from the waits of
+               the profile's kernels
   l2_loss      how much longer it takes when neighbours push its data out of L2: of --probes, a graph
                beside a copy by few blocks (measure probes --probes copy:4096:4 --split own)
   sensitivity, of --corun, how much more or less it is slowed than the law says, and slows others,

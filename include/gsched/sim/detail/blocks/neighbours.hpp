@@ -117,7 +117,7 @@ public:
       look_around(s, running, i);
       s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
       s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
-      add_apart(s, running, i);
+      look_at_device(s, running, i);
       s.low_clock = low_clocks > me.own.takes.low_clock;
       me.slowdown = law_.power(me.own, s);
     }
@@ -196,8 +196,8 @@ private:
 
   /// The squares of what others take of L2 and DRAM, and how much slower it is as the dispatcher places
   /// older blocks on other SMs first.
-  void add_apart(surroundings& s, const std::vector<std::uint32_t>& running,
-                 std::size_t which) noexcept {
+  void look_at_device(surroundings& s, const std::vector<std::uint32_t>& running,
+                      std::size_t which) noexcept {
     const float* const shares = shared_.data() + running[which] * grids_;
     float l2 = 0, dram = 0, l2_apart = 0, dram_apart = 0, older = 0;
     for (std::size_t j = 0; j < running.size(); ++j) {
