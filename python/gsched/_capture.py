@@ -73,8 +73,6 @@ class Captured:
     def __init__(self, name: str, gpu: int, example: Any, instances: list[Instance], module: Any,
                  state: Accesses | None = None) -> None:
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
-        self._kinds = [(x.shape, x.dtype) for x in tensors_of(example)]
-        self._plain = type(example) is tuple and all(map(is_buffer, example)) # a request is checked in less time
         self._module = module  # its graphs read the weights at their present addresses
         state = state or Accesses()
         self.reads, self.writes = set(state.reads), set(state.writes)
@@ -164,19 +162,15 @@ class Captured:
 
     def _checked(self, inputs: Any) -> list[Any]:
         """The tensors of the inputs of a request, in order, if they are like the example's."""
-        if isinstance(self.example, tuple) and len(self.example) == 1 and is_buffer(inputs):
+        wanted = self.example
+        if isinstance(wanted, tuple) and len(wanted) == 1 and is_buffer(inputs):
             inputs = (inputs,)
-        if (self._plain and type(inputs) is tuple and len(inputs) == len(self._kinds)
-                and all(map(is_buffer, inputs))):
-            given = list(inputs)
-        else:
-            different = difference(self.example, inputs)
-            if different:
-                raise GschedError(f"{self.name}: input{different}")
-            given = tensors_of(inputs)
-        for i, (x, (shape, dtype)) in enumerate(zip(given, self._kinds)):
-            if x.shape != shape or x.dtype != dtype:
-                like = tensors_of(self.example)[i]
+        different = difference(wanted, inputs)
+        if different:
+            raise GschedError(f"{self.name}: input{different}")
+        given = tensors_of(inputs)
+        for i, (x, like) in enumerate(zip(given, tensors_of(wanted))):
+            if x.shape != like.shape or x.dtype != like.dtype:
                 raise GschedError(f"{self.name}: input {i} is {shape_of(x)}, expected {shape_of(like)}")
             if x.is_cuda and x.get_device() != self.gpu:
                 raise GschedError(f"{self.name}: input {i} is on GPU {x.get_device()}, expected "
