@@ -364,9 +364,9 @@ TEST_CASE("reservation: the size is learned on a simulated GPU") {
     CHECK(r.dispatch.statistics().failed == 0);
     return kept.count();
   };
-  CHECK(chosen(16, 0.25) == 16);
+  CHECK(chosen(16, 0.15) == 16);
   CHECK(chosen(16, 10) == 0);  // no size is needed
-  CHECK(chosen(1, 0.25) == 0); // a second wave of blocks costs half of the throughput
+  CHECK(chosen(1, 0.15) == 0); // a second wave of blocks costs half of the throughput
 }
 
 TEST_CASE("reservation: models with short kernels alone leave none") {

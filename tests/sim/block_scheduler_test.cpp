@@ -170,6 +170,7 @@ TEST_CASE("block_scheduler: speeds are those of what is around each kernel, SM b
         g.owner = slot;
         g.where = seed % 3 == 0 && between(r, 0, 1) == 0 ? half : all;
         g.priority = static_cast<int>(between(r, 0, 1));
+        g.shares = between(r, 0, 2) > 0;
         g.cost.wave_ns = between(r, 1000, 4000);
         if (between(r, 0, 5) > 0) {
           launch_shape shape;

@@ -5,6 +5,7 @@
 #include <gsched/interference/start_loss.hpp>
 #include <gsched/interference/surroundings.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/sim/detail/blocks/block_scheduler.hpp>
 #include <gsched/sim/detail/laws/kernel_load.hpp>
 #include <gsched/sim/device.hpp>
 #include <gsched/sim/preset.hpp>
@@ -63,25 +64,38 @@ program chain(std::size_t n, double us, std::optional<kernel_counters> counters)
           std::vector<std::optional<kernel_counters>>(n, std::move(counters))};
 }
 
-/// Runs the programs at once, each on SMs of its own. Returns the times from their first operations
-/// to the ends of their last.
-std::vector<double> times_of(const sim::preset& p, std::vector<program> graphs) {
+std::vector<program> each_of(const std::vector<std::vector<operation>>& operations) {
+  std::vector<program> graphs;
+  for (const std::vector<operation>& of : operations) graphs.emplace_back("graph", of);
+  return graphs;
+}
+
+/// From the start of a program's first operation to the end of its last, in microseconds.
+struct span {
+  double start = 0, end = 0;
+  [[nodiscard]] double us() const { return end - start; }
+};
+
+/// Submits the programs at once, each to a lane of its own.
+std::vector<span> spans_of(const sim::preset& p, std::vector<program> graphs,
+                           const lane_options& how) {
   struct journal {
-    std::array<time_point, 4> start{}, end{};
+    std::array<span, 4> of{};
+    static double us(time_point at) noexcept { return to_us(at.time_since_epoch()); }
     static void started(void* self, time_point at, const sim::operation_mark& m) noexcept {
-      if (m.operation == 0) static_cast<journal*>(self)->start[index(m.lane)] = at;
+      if (m.operation == 0) static_cast<journal*>(self)->of[index(m.lane)].start = us(at);
     }
     static void ended(void* self, time_point at, const sim::operation_mark& m) noexcept {
-      static_cast<journal*>(self)->end[index(m.lane)] = at;
+      static_cast<journal*>(self)->of[index(m.lane)].end = us(at);
     }
   } seen;
   sim::device d(p, {}, {&seen, &journal::started, &journal::ended, nullptr});
-  lane_options how;
-  how.sms = half_of_sms;
+  std::vector<lane_id> lanes;
+  for (std::size_t i = 0; i < graphs.size(); ++i) lanes.push_back(d.open_lane(how));
   std::uint32_t id = 0;
   for (program& g : graphs) {
     segment s;
-    s.lane = d.open_lane(how);
+    s.lane = lanes[id];
     d.load(g);
     s.id = segment_id{id++};
     s.program = g.id();
@@ -90,8 +104,15 @@ std::vector<double> times_of(const sim::preset& p, std::vector<program> graphs) 
   }
   std::array<device_event, 4> events;
   for (std::size_t ended = 0; ended < graphs.size(); ended += d.poll(events)) d.wait(no_deadline);
+  return {seen.of.begin(), seen.of.begin() + static_cast<std::ptrdiff_t>(graphs.size())};
+}
+
+/// The same on SMs of their own: only how long they take.
+std::vector<double> times_of(const sim::preset& p, std::vector<program> graphs) {
+  lane_options how;
+  how.sms = half_of_sms;
   std::vector<double> us;
-  for (std::size_t i = 0; i < graphs.size(); ++i) us.push_back(to_us(seen.end[i] - seen.start[i]));
+  for (const span& s : spans_of(p, std::move(graphs), how)) us.push_back(s.us());
   return us;
 }
 
@@ -178,6 +199,55 @@ TEST_CASE("contention: the start of a kernel costs each other lane") {
     return times_of(p, chain(1, 400, moving(0.8)), chain(50, 4, moving(0)))[1];
   };
   CHECK(end(2) - end(0) == doctest::Approx(49 * 2 * 0.4).epsilon(0.05));
+}
+
+TEST_CASE("contention: a kernel ends, however many others start meanwhile") {
+  kernel_counters c = moving(0);
+  c.waits.instructions = 0.9;
+  c.waits.executing = 0.1;
+  // Two microseconds apart, each of them would cost it three.
+  CHECK(times_of(without_starts(), chain(4000, 1, moving(0)), chain(1, 200, c))[1] < 10.5 * 200);
+}
+
+TEST_CASE("contention: on shared SMs a start costs less soon after another") {
+  const replay_law law;
+  const double long_after = law.lost_again_us(1000, 0);
+  CHECK(long_after == doctest::Approx(3 * law.start_us));
+  CHECK(law.lost_again_us(start_loss::refill_us, 0) ==
+        doctest::Approx(0.632 * long_after).epsilon(1e-3));
+  CHECK(law.lost_again_us(0, 0) == 0);
+  CHECK(law.lost_again_us(1000, 1) == 0);
+  // Of the starts of 50 kernels, each so long after the one before; the first is at once.
+  sim::preset p = without_starts();
+  operation busy = kernel(132, 256, 2000), small = kernel(1, 32, 4);
+  const auto time_at = [&](double start_us) {
+    p.laws.replay.start_us = start_us;
+    return spans_of(p, each_of({{busy}, std::vector<operation>(50, small)}), {})[0].us();
+  };
+  const double each = (time_at(0.5) - time_at(0)) / 49;
+  CHECK(each > 3 * 0.5 * start_loss::refilled(4) * 0.8);
+  CHECK(each < 3 * 0.5);
+}
+
+TEST_CASE("contention: blocks of one wave end one after another, where others share their SMs") {
+  sim::preset p = without_starts();
+  p.laws.contention = {};
+  operation whole = kernel(131, 1024, 100); // a block fills an SM
+  whole.launch.registers_per_thread = 64;
+  operation first = whole, then = whole; // of the other lane
+  first.launch.grid = {1, 1, 1};
+  first.expected = from_us(60);
+  then.launch.grid = {2, 1, 1};
+  const double alone = spans_of(p, each_of({{whole}}), {})[0].us();
+  const auto waited_us = [&] { // the second block, for an SM
+    const auto both = spans_of(p, each_of({{first, then}, {whole}}), {});
+    CHECK(both[1].us() == doctest::Approx(alone).epsilon(0.02)); // it takes as long
+    return both[0].end - alone - both[1].start;
+  };
+  CHECK(waited_us() ==
+        doctest::Approx((1 - sim::block_scheduler::ends_apart) * alone).epsilon(0.02));
+  p.laws.contended = false;
+  CHECK(waited_us() == doctest::Approx(alone).epsilon(0.02));
 }
 
 TEST_CASE("contention: a kernel that keeps the dispatcher of blocks stops starts on other SMs") {

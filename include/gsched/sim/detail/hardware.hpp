@@ -87,8 +87,8 @@ public:
       }
     if (yielding_.next() <= now) yielding_.step(now);
     queues_.visit_due(now, [&](hardware_queue& q) { issue(q, now); });
-    scheduler_.place(now, sink{*this, now});
     scheduler_.set_beside(queues_.active_lanes() > 1);
+    scheduler_.place(now, sink{*this, now});
     scheduler_.refresh(now);
     watch_occupied(now);
     next_ = scheduler_.next_end();
@@ -194,6 +194,7 @@ private:
     it.priority = l.priority;
     it.owner = slot;
     it.reports = a.instrumented;
+    it.shares = l.shares;
     it.passes = false;
     it.base = 0;
     if (l.stopped && a.preemptible) {

@@ -38,13 +38,14 @@ public:
 
   [[nodiscard]] const cohort& operator[](std::uint32_t c) const noexcept { return all_[c]; }
 
-  /// Adds a cohort, which ends last unless its blocks exit at once. `noted`: as if note() had been
-  /// called.
-  void push(grid& g, std::uint32_t slices, std::uint64_t blocks, bool noted) noexcept {
+  /// Adds a cohort, which ends last unless its blocks exit at once; it takes `waves` times the time
+  /// of a wave. `noted`: as if note() had been called.
+  void push(grid& g, std::uint32_t slices, std::uint64_t blocks, bool noted,
+            double waves = 1) noexcept {
     const std::uint32_t c = free_;
     assert(c < all_.size());
     free_ = all_[c].next;
-    double ends = g.progress + g.cost.wave_ns;
+    double ends = g.progress + waves * g.cost.wave_ns;
     if (g.passes) {
       all_[c] = {ends, static_cast<std::uint32_t>(blocks), slices, sm_map::none, true, noted};
       insert(g, c);

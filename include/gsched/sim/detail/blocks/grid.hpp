@@ -18,6 +18,7 @@ struct grid {
   std::uint32_t owner = 0; ///< receives its events
   bool reports = false;    ///< its blocks are reported
   bool passes = false;     ///< blocks that start from now on find the flag set, and exit
+  bool shares = false;     ///< other lanes may use some of its SMs
   /// blocks that had ended in an earlier run: this run has the blocks behind them
   std::uint64_t base = 0;
 

@@ -39,6 +39,10 @@ public:
     const auto id = static_cast<std::uint32_t>(lanes_.size());
     const auto n = static_cast<std::uint32_t>(submissions_.queues().size());
     how.queue = id % n;
+    for (lane_state& other : lanes_) {
+      if (!other.where.meets(how.where)) continue;
+      other.shares = how.shares = true;
+    }
     lanes_.push_back(how);
     used_ = std::min(id + 1, n);
     return id;

@@ -58,6 +58,7 @@ struct lane_state {
   int priority = 0;
   sm_range where{};
   std::uint32_t width = 0;                 ///< its size, as an index of program_costs
+  bool shares = false;                     ///< another lane has some of its SMs
   bool busy = false;                       ///< one of its operations has left its queue
   time_point last_end = time_point::min(); ///< of an operation
   duration extra{};                        ///< addition to the gap behind it, by contention
