@@ -61,7 +61,8 @@ __global__ void __maxnreg__(all_registers)
 
 __global__ void __maxnreg__(all_registers)
     known(std::uint64_t ns, std::uint64_t more_ns, std::uint32_t* never) {
-  if (never != nullptr) gsched::cuda::hold_registers(never, std::make_index_sequence<56>{});
+  if (never != nullptr)
+    gsched::cuda::hold_registers(never, std::make_index_sequence<all_registers - 8>{});
   const std::uint64_t start = now_ns(), all = ns + more_ns * blockIdx.x / gridDim.x;
   while (now_ns() - start < all) {
   }
@@ -80,6 +81,20 @@ void check(CUresult e, const char* what) {
 double median(std::vector<double>& of) {
   std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(of.size() / 2), of.end());
   return of[of.size() / 2];
+}
+
+template <class... A>
+cudaGraphNode_t add(cudaGraph_t to, cudaGraphNode_t behind, void (*f)(A...), unsigned blocks,
+                    unsigned threads, A... arguments) {
+  void* pointers[] = {&arguments..., nullptr};
+  cudaKernelNodeParams p{};
+  p.func = reinterpret_cast<void*>(f);
+  p.gridDim = dim3(blocks);
+  p.blockDim = dim3(threads);
+  p.kernelParams = pointers;
+  cudaGraphNode_t node{};
+  check(cudaGraphAddKernelNode(&node, to, behind ? &behind : nullptr, behind ? 1 : 0, &p), "add");
+  return node;
 }
 
 class bench {
@@ -140,20 +155,6 @@ private:
     std::vector<double> took{};
     std::vector<std::vector<double>> ends{}; ///< of each SM, in order
   };
-
-  template <class... A>
-  static cudaGraphNode_t add(cudaGraph_t to, cudaGraphNode_t behind, void (*f)(A...),
-                             unsigned blocks, unsigned threads, A... arguments) {
-    void* pointers[] = {&arguments..., nullptr};
-    cudaKernelNodeParams p{};
-    p.func = reinterpret_cast<void*>(f);
-    p.gridDim = dim3(blocks);
-    p.blockDim = dim3(threads);
-    p.kernelParams = pointers;
-    cudaGraphNode_t node{};
-    check(cudaGraphAddKernelNode(&node, to, behind ? &behind : nullptr, behind ? 1 : 0, &p), "add");
-    return node;
-  }
 
   /// hold, then the node, and a kernel behind it or beside it, a little later: one that needs all SMs.
   cudaGraphExec_t made(CUgraphNode node, bool beside) {
@@ -277,18 +278,9 @@ std::int64_t block_ends_known(std::uint32_t repeats, block_ends_row* rows, std::
   return reported([&] {
     cudaGraph_t g{};
     check(cudaGraphCreate(&g, 0), "graph");
-    std::uint64_t ns = 50'000, more = 10'000;
-    std::uint32_t* never = nullptr;
-    void* arguments[] = {&ns, &more, &never};
-    for (const unsigned blocks : {sms, sms / 2, sms * 4}) {
-      cudaKernelNodeParams p{};
-      p.func = reinterpret_cast<void*>(&known);
-      p.gridDim = dim3(blocks);
-      p.blockDim = dim3(all_threads);
-      p.kernelParams = arguments;
-      cudaGraphNode_t node{};
-      check(cudaGraphAddKernelNode(&node, g, nullptr, 0, &p), "add");
-    }
+    for (const unsigned blocks : {sms, sms / 2, sms * 4})
+      add(g, nullptr, known, blocks, all_threads, std::uint64_t{50'000}, std::uint64_t{10'000},
+          static_cast<std::uint32_t*>(nullptr));
     const std::int64_t n = bench(sms).run(g, repeats, rows, most);
     cudaGraphDestroy(g);
     return n;

@@ -24,20 +24,22 @@ namespace gsched::sim {
 /// Order    grids are placed by (priority falling, arrival); a grid starts when earlier grids that
 ///          may use any of its SMs, or keep the dispatcher of blocks, have placed all their blocks.
 ///          Running blocks stay until they end, unless leave() makes them exit.
-/// Cost     O(runs + ended cohorts) an event: a cohort is the set of blocks that a grid places at
-///          once, which end at once, or one of parts_apart of it; and O(running grids, squared) if their speeds change. No
-///          allocation after construction.
+/// Cost     O(runs + ended cohorts) an event: a cohort is a set of blocks that start and end at
+///          once, all that a grid places at once or one of parts_apart of it; and O(running grids,
+///          squared) if their speeds change. No allocation after construction.
 /// Threads  one owner; no locking.
 class block_scheduler {
 public:
   /// The blocks of a kernel of one wave end one after another, in so many parts, over so much of its
-  /// time: where they have ended, others' kernels start.
+  /// time: where they have ended, others' kernels start. Below shortest_apart_ns they end at once: so
+  /// little is not worth the events.
   ///
   /// Source   bench/block_ends.py on one H200: SMs are done with 2,662 such kernels of 32 graphs 9.2%
   ///          of their time before the end, in the mean. Of kernels of more waves it is 0.13 of a
   ///          wave, which is left out.
   static constexpr std::uint32_t parts_apart = 4;
   static constexpr double ends_apart = 0.18;
+  static constexpr double shortest_apart_ns = 10'000;
 
   explicit block_scheduler(const preset& p)
       : packer_(p.sm), map_(p.sms.count(), packer_.empty(), p.sm.max_blocks),
@@ -230,7 +232,7 @@ private:
 
   /// Only where it matters to another kernel.
   [[nodiscard]] bool ends_in_parts(const grid& g) const noexcept {
-    return contended_ && beside_ && g.shares && !g.passes &&
+    return contended_ && beside_ && g.shares && !g.passes && g.cost.wave_ns >= shortest_apart_ns &&
            static_cast<double>(g.unplaced) <= g.cost.resident;
   }
 
