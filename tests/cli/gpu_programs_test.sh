@@ -2,16 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 # gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes,
 # gsched.gpu.block_order, gsched.gpu.block_starts and gsched.gpu.interference without a GPU: help, one line
-# for each kind of bad input, and cases as text.
+# for each kind of bad input, and cases as text. The table of bench/block_ends.py.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failed=0
+# What SMs were measured to end early, by the rows of the results that ship, and bad files.
+ends="python3 $GSCHED_SOURCE_DIR/bench/block_ends.py"
+$ends --help >out && grep -q -- --models out || { echo "block_ends.py --help failed"; failed=1; }
+$ends --read "$GSCHED_SOURCE_DIR"/bench/results/gpu/block_ends_*.gz >out &&
+  [ "$(tail -n 2 out | tr -s ' ')" = " 0 to 1 2662 9.2% 0.09
+ above 1 1424 3.9% 0.13" ] || { echo "block_ends.py --read: not the rows"; cat out; failed=1; }
+echo '{"experiment": "other"}' >other.json
+for file in other.json none.json; do
+  $ends --read $file >out 2>err && failed=1
+  [ "$(wc -l <err)" -eq 1 ] && grep -q "^block_ends: $file: expected" err || { cat err; failed=1; }
+done
+
 if [ ! -x "$bench/gsched.gpu.forks" ]; then
-  echo "no CUDA compiler: not built, not tested"
-  exit 0
+  echo "the programs are not built, not tested"
+  exit $failed
 fi
 
 says() { # says STATUS TEXT PROGRAM ARGS...: that status, and TEXT on the one line of stderr
