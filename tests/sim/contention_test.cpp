@@ -239,15 +239,26 @@ TEST_CASE("contention: blocks of one wave end one after another, where others sh
   first.expected = from_us(60);
   then.launch.grid = {2, 1, 1};
   const double alone = spans_of(p, each_of({{whole}}), {})[0].us();
-  const auto waited_us = [&] { // the second block, for an SM
-    const auto both = spans_of(p, each_of({{first, then}, {whole}}), {});
+  kernel_counters c = moving(0);
+  c.us = 100;
+  const auto waited_us = [&](double sm_active) { // the second block, for an SM
+    std::vector<program> graphs = each_of({{first, then}, {whole}});
+    c.sm_active = sm_active;
+    if (sm_active > 0)
+      graphs[1] = program("graph", std::vector{whole}, std::vector{std::optional(c)});
+    const auto both = spans_of(p, std::move(graphs), {});
     CHECK(both[1].us() == doctest::Approx(alone).epsilon(0.02)); // it takes as long
     return both[0].end - alone - both[1].start;
   };
-  CHECK(waited_us() ==
-        doctest::Approx((1 - sim::block_scheduler::ends_apart) * alone).epsilon(0.02));
+  const double covered = 131.0 / 132;
+  const auto first_ends = [&](double early) {
+    return doctest::Approx((1 - 2 * early) * alone).epsilon(0.02);
+  };
+  CHECK(waited_us(0) == first_ends(kernel_load::usual_early));
+  CHECK(waited_us(0.8 * covered) == first_ends(0.2 - 0.0085));
+  CHECK(waited_us(covered) == first_ends(0)); // all at once
   p.laws.contended = false;
-  CHECK(waited_us() == doctest::Approx(alone).epsilon(0.02));
+  CHECK(waited_us(0.8 * covered) == first_ends(0));
 }
 
 TEST_CASE("contention: a kernel that keeps the dispatcher of blocks stops starts on other SMs") {

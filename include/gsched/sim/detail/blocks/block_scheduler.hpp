@@ -30,15 +30,14 @@ namespace gsched::sim {
 /// Threads  one owner; no locking.
 class block_scheduler {
 public:
-  /// The blocks of a kernel of one wave end one after another, in so many parts, over so much of its
-  /// time: where they have ended, others' kernels start. Below shortest_apart_ns they end at once: so
-  /// little is not worth the events.
+  /// The blocks of a kernel of one wave end one after another, in so many parts, so that their mean
+  /// end is kernel_load::early before the last: where they have ended, others' kernels start. If
+  /// this or the kernel is shorter than these they end at once, as it is not worth the events.
   ///
-  /// Source   bench/block_ends.py on one H200: SMs are done with 2,662 such kernels of 32 graphs 9.2%
-  ///          of their time before the end, in the mean. Of kernels of more waves it is 0.13 of a
-  ///          wave, which is left out.
+  /// Differs  of kernels of several waves the mean SM is done 0.13 of a wave before the end
+  ///          (bench/block_ends.py on one H200), which is left out.
   static constexpr std::uint32_t parts_apart = 4;
-  static constexpr double ends_apart = 0.18;
+  static constexpr double least_early = 0.02;
   static constexpr double shortest_apart_ns = 10'000;
 
   explicit block_scheduler(const preset& p)
@@ -233,7 +232,7 @@ private:
   /// Only where it matters to another kernel.
   [[nodiscard]] bool ends_in_parts(const grid& g) const noexcept {
     return contended_ && beside_ && g.shares && !g.passes && g.cost.wave_ns >= shortest_apart_ns &&
-           static_cast<double>(g.unplaced) <= g.cost.resident;
+           g.cost.load.early >= least_early && static_cast<double>(g.unplaced) <= g.cost.resident;
   }
 
   /// The ends are parts of the kernel's time alone. The fewer of its blocks remain, the faster they
@@ -244,14 +243,15 @@ private:
     const std::uint64_t cluster = g.cost.cluster;
     std::uint64_t each = (g.unplaced + parts_apart - 1) / parts_apart;
     each += cluster - 1 - (each + cluster - 1) % cluster;
-    for (double waves = 1 - ends_apart; g.unplaced > 0;) {
+    const double apart = 2.0 * g.cost.load.early;
+    for (double waves = 1 - apart; g.unplaced > 0;) {
       const std::uint64_t want = std::min(each, g.unplaced);
       const sm_map::placement p = map_.place(g.cost.need, g.where, want, g.cost.cluster);
       if (p.blocks > 0) placed(slot, p, false, now, sink, waves);
       if (p.blocks < want || g.unplaced == 0) return;
       const auto rest = static_cast<float>(g.unplaced);
       const float on_sm = std::max(1.0f, rest / static_cast<float>(g.where.size()));
-      waves += ends_apart / (parts_apart - 1) /
+      waves += apart / (parts_apart - 1) /
                static_cast<double>(g.cost.load.stretch(g.cost.load.warps * on_sm, warps_to_fill_));
     }
   }
