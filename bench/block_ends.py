@@ -5,24 +5,29 @@ the kernel waits another one with a block for each SM, and each of its blocks ne
 
     block_ends.py --models net.py:small,large --batches 1,8 --json ends.json
     block_ends.py --read ends.json        # the table, of earlier runs
+    block_ends.py --read ends.json --profiles DIR # beside what counters say
 
 Models are named as for gsched.measure. Of each kernel the JSON has its blocks, how many of them an SM
 holds, its time, and when each SM was done with it, in microseconds since the kernel could start; all are
 medians. "known" are kernels of 50 us whose blocks take up to 10 us more, evenly, as a check. The table
 leaves out kernels of less than 4 us and SMs without a block; the mean SM is that of all kernels,
-weighted by their time.
+weighted by their time. With profiles it is of kernels of one wave with counters: by these the SMs have no
+warps for a part of the kernel's time under the profiler, of which BEFORE_US are before the first block.
 """
 import argparse
 import ctypes
 import datetime
 import gzip
 import json
+import math
 import pathlib
+import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "build" / "release" / "bench" / "libgsched.gpu.block_ends.so"
 SHORTEST_US = 4
+BEFORE_US = 0.85  # as ends_early in include/gsched/interference/demand.hpp
 WAVES = (0, 0.25, 0.999, 1, 2, 4, 8, 16, float("inf"))
 
 
@@ -125,6 +130,48 @@ def table(results):
             print(f"{name:>12}  {n:7}  {100 * early_us / all_us:30.1f}%  {early_us / wave_us:9.2f}")
 
 
+def counters_of(folders):
+    """Of each graph's operations: the blocks and counters, or None."""
+    found = {}
+    for path in (path for folder in folders for path in sorted(pathlib.Path(folder).glob("*.json"))):
+        try:
+            profile = json.loads(path.read_text(encoding="utf-8"))
+            found[f"{profile['model']}_b{profile['batch']}"] = [
+                (math.prod(x["grid"]), x["counters"]) if "counters" in x else None for x in profile["operations"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            raise Failed(f"{path}: expected a profile") from None
+    if not found:
+        raise Failed(f"{' '.join(folders)}: no profile, expected folders of them")
+    return found
+
+
+def beside_counters(results, folders):
+    profiles = counters_of(folders)
+    rows = []  # (microseconds, done early as measured, without warps by the counters in microseconds, and their time)
+    for result in results:
+        for graph in result["graphs"]:
+            known = profiles.get(graph["graph"], [])
+            for k in graph["kernels"]:
+                counted = known[k["operation"]] if k["operation"] < len(known) else None
+                if counted is None or counted[0] != k["blocks"] or k["alone_us"] < SHORTEST_US or \
+                        k["blocks"] > result["sms"] * max(1, k["per_sm"]):
+                    continue
+                us, before = early(k, result["sms"])
+                c = counted[1]
+                idle = 1 - c["sm_active"] / min(1, k["blocks"] / result["sms"])
+                rows.append((k["alone_us"], before / us, idle * c["us"], c["us"]))
+    print("          us  kernels  done early  by counters  correlation  without warps and not early, us")
+    for least, most in ((4, 8), (8, 16), (16, 40), (40, math.inf), (4, math.inf)):
+        part = [r for r in rows if least <= r[0] < most]
+        if len(part) < 3:
+            continue
+        measured, counted = [r[1] for r in part], [(r[2] - BEFORE_US) / r[3] for r in part]
+        rest = statistics.mean(r[2] - r[1] * r[3] for r in part)
+        name = f"{least} to {most}" if most < math.inf else f"above {least}"
+        print(f"{name:>12}  {len(part):7}  {100 * statistics.mean(measured):9.1f}%  {100 * statistics.mean(counted):10.1f}%"
+              f"  {statistics.correlation(measured, counted):11.2f}  {rest:33.2f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="", help="FILE.py:NAME,NAME,...")
@@ -132,6 +179,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=15, help="runs of each kernel (default 15)")
     parser.add_argument("--library", default=str(LIBRARY), help="of the target gsched.gpu.block_ends")
     parser.add_argument("--json", help="file to write, again after each graph")
+    parser.add_argument("--profiles", nargs="+", metavar="DIR", help="of profiles with counters, beside --read")
     parser.add_argument("--read", nargs="+", metavar="FILE", help="print the table of these, also .gz")
     o = parser.parse_args()
     if o.read is None and not o.json:
@@ -139,7 +187,11 @@ def main():
     if o.repeats < 1:
         parser.error("--repeats: expected 1 or more")
     try:
-        table([read(file) for file in o.read] if o.read else measure(o))
+        results = [read(file) for file in o.read] if o.read else measure(o)
+        if o.profiles:
+            beside_counters(results, o.profiles)
+        else:
+            table(results)
     except Failed as e:
         print(f"block_ends: {e}", file=sys.stderr)
         return 1

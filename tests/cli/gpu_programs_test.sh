@@ -15,6 +15,13 @@ $ends --help >out && grep -q -- --models out || { echo "block_ends.py --help fai
 $ends --read "$GSCHED_SOURCE_DIR"/bench/results/gpu/block_ends_*.gz >out &&
   [ "$(tail -n 2 out | tr -s ' ')" = " 0 to 1 2662 9.2% 0.09
  above 1 1424 3.9% 0.13" ] || { echo "block_ends.py --read: not the rows"; cat out; failed=1; }
+measured="$GSCHED_SOURCE_DIR/tools/data/measured"
+$ends --read "$GSCHED_SOURCE_DIR"/bench/results/gpu/block_ends_*.gz \
+  --profiles "$measured/five/profiles" "$measured/others/profiles" >out &&
+  [ "$(tail -n 1 out | tr -s ' ')" = " above 4 1542 8.6% 9.2% 0.70 0.98" ] ||
+  { echo "block_ends.py --profiles: not the rows"; cat out; failed=1; }
+$ends --read "$GSCHED_SOURCE_DIR"/bench/results/gpu/block_ends_decode.*.gz --profiles . 2>err && failed=1
+[ "$(cat err)" = "block_ends: .: no profile, expected folders of them" ] || { cat err; failed=1; }
 echo '{"experiment": "other"}' >other.json
 for file in other.json none.json; do
   $ends --read $file >out 2>err && failed=1
