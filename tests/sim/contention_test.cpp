@@ -229,6 +229,28 @@ TEST_CASE("contention: on shared SMs a start costs less soon after another") {
   CHECK(each < 3 * 0.5);
 }
 
+TEST_CASE("load: counters say how early the SMs are done with a kernel") {
+  kernel_counters c;
+  CHECK(sim::ends_early(c, 1) == 0); // not known
+  c.us = 100;
+  c.sm_active = 0.9;
+  CHECK(sim::ends_early(c, 1) == doctest::Approx(0.1 - 0.0085));
+  c.us = 10;
+  CHECK(sim::ends_early(c, 1) == doctest::Approx(0.1 - 0.085));
+  c.us = 5;
+  CHECK(sim::ends_early(c, 1) == 0); // as long as blocks take to start
+  c.us = 1e6;
+  c.sm_active = 0.45; // half of the SMs have blocks
+  CHECK(sim::ends_early(c, 0.5) == doctest::Approx(0.1).epsilon(1e-3));
+  c.sm_active = 0.01;
+  CHECK(sim::ends_early(c, 1) == 0.5); // at most
+  c.us = 100;
+  c.sm_active = 0.4;
+  CHECK(load_on(every_sm, kernel(66, 128, 100), 16, &c).early == doctest::Approx(0.2 - 0.0085));
+  CHECK(load_on(half_of_sms, kernel(66, 128, 100), 16, &c).early == doctest::Approx(0.2 - 0.0085));
+  CHECK(load_on(every_sm, kernel(66, 128, 100), 16).early == kernel_load::usual_early);
+}
+
 TEST_CASE("contention: blocks of one wave end one after another, where others share their SMs") {
   sim::preset p = without_starts();
   p.laws.contention = {};

@@ -40,7 +40,6 @@ struct chain_kernel {
   double least_split = 0;         ///< part of an SM's memory that has to be shared memory
   double set_split = 0;           ///< that it makes shared memory of an SM without blocks
   demand takes{};                 ///< alone, on the SMs of its chain
-  double early = 0;               ///< see ends_early
 
   /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {
@@ -265,7 +264,6 @@ namespace detail {
     const std::optional<kernel_counters>& c = p.operations[i].counters;
     if (!c) continue;
     chain_kernel& k = chain.kernels[i];
-    k.early = ends_early(*c, k.coverage(device));
     k.takes = on_fewer_sms(demand_of(*c, profiled_over(c->us, alone_us[i])), k.us / alone_us[i],
                            device * k.coverage(device) / (chain.sms * k.coverage(chain.sms)));
   }

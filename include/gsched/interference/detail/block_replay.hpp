@@ -425,17 +425,16 @@ private:
     held(i, l) += blocks;
     l.unplaced -= blocks;
     l.resident += blocks;
-    m.groups.push_back(
-        {l.number, blocks, l.shape.longest - l.shape.apart * scatter(l.placements++, i), 0});
+    m.groups.push_back({l.number, blocks, 1 + l.shape.apart * scatter(l.placements++, i), 0});
     touched_.push_back(i);
   }
 
-  /// A number from 0 to 1, by a hash of the arguments.
+  /// A number from -0.5 to 0.5, by a hash of the arguments.
   static double scatter(std::uint32_t n, std::size_t i) noexcept {
     std::uint32_t h = (n * 2654435761u) ^ (static_cast<std::uint32_t>(i) * 40503u);
     h = (h ^ (h >> 15)) * 2246822519u;
     h ^= h >> 13;
-    return static_cast<double>(h & 0xffffu) / 65535;
+    return static_cast<double>(h & 0xffffu) / 65535 - 0.5;
   }
 
   /// Updates the SMs whose blocks have changed; all, if the kernels or their use of L2 and DRAM
