@@ -168,8 +168,10 @@ def beside_counters(results, folders):
         measured, counted = [r[1] for r in part], [(r[2] - BEFORE_US) / r[3] for r in part]
         rest = statistics.mean(r[2] - r[1] * r[3] for r in part)
         name = f"{least} to {most}" if most < math.inf else f"above {least}"
+        same = len(set(measured)) == 1 or len(set(counted)) == 1
+        correlation = "-" if same else f"{statistics.correlation(measured, counted):.2f}"
         print(f"{name:>12}  {len(part):7}  {100 * statistics.mean(measured):9.1f}%  {100 * statistics.mean(counted):10.1f}%"
-              f"  {statistics.correlation(measured, counted):11.2f}  {rest:33.2f}")
+              f"  {correlation:>11}  {rest:33.2f}")
 
 
 def main():

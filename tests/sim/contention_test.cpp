@@ -243,7 +243,7 @@ TEST_CASE("load: counters say how early the SMs are done with a kernel") {
   c.sm_active = 0.45; // half of the SMs have blocks
   CHECK(sim::ends_early(c, 0.5) == doctest::Approx(0.1).epsilon(1e-3));
   c.sm_active = 0.01;
-  CHECK(sim::ends_early(c, 1) == 0.5); // at most
+  CHECK(sim::ends_early(c, 1) == 0.45); // at most
   c.us = 100;
   c.sm_active = 0.4;
   CHECK(load_on(every_sm, kernel(66, 128, 100), 16, &c).early == doctest::Approx(0.2 - 0.0085));
