@@ -19,7 +19,8 @@
 namespace gsched::sim {
 
 /// The part of a kernel's time before its end at which the mean SM is done with its blocks, if they
-/// are one wave; 0 if it is not known, and below a half, so that each block takes some time. `coverage` is the part of the device's SMs that has blocks.
+/// are one wave; 0 if it is not known, and below a half, so that each block takes some time.
+/// `coverage` is the part of the device's SMs that has blocks.
 ///
 /// Source   the time in which SMs have warps: of a kernel's time under the profiler they have none for
 ///          before_us, and then as blocks have ended. Of 864 kernels of 8 us and more of PyTorch's
