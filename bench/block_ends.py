@@ -27,7 +27,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LIBRARY = ROOT / "build" / "release" / "bench" / "libgsched.gpu.block_ends.so"
 SHORTEST_US = 4
-BEFORE_US = 0.85  # as ends_early in include/gsched/sim/detail/laws/kernel_load.hpp
+BEFORE_US = 0.85  # as ends_early in include/gsched/interference/demand.hpp
 WAVES = (0, 0.25, 0.999, 1, 2, 4, 8, 16, float("inf"))
 
 

@@ -245,6 +245,116 @@ TEST_CASE("a kernel that waits for DRAM loses little by fewer blocks") {
   CHECK(half(memory) < 1.1);
 }
 
+TEST_CASE("counters say how early the SMs are done with a kernel") {
+  kernel_counters c;
+  CHECK(ends_early(c, 1) == 0); // not known
+  c.us = 100;
+  c.sm_active = 0.9;
+  CHECK(ends_early(c, 1) == doctest::Approx(0.1 - 0.0085));
+  c.us = 10;
+  CHECK(ends_early(c, 1) == doctest::Approx(0.1 - 0.085));
+  c.us = 5;
+  CHECK(ends_early(c, 1) == 0); // as long as blocks take to start
+  c.us = 1e6;
+  c.sm_active = 0.45; // half of the SMs have blocks
+  CHECK(ends_early(c, 0.5) == doctest::Approx(0.1).epsilon(1e-3));
+  c.sm_active = 0.01;
+  CHECK(ends_early(c, 1) == 0.45); // at most
+  profile p;
+  p.model = "model";
+  p.sms = sm_count{132};
+  p.operations.resize(1);
+  operation& work = p.operations[0].work;
+  work.launch.grid = {66, 1, 1};
+  work.launch.block = {128, 1, 1};
+  work.expected = from_us(100);
+  CHECK(chain_of(p, limits_for(9, 0), {}).kernels[0].early == 0);
+  p.operations[0].counters = c;
+  p.operations[0].counters->us = 100;
+  p.operations[0].counters->sm_active = 0.4;
+  CHECK(chain_of(p, limits_for(9, 0), {}).kernels[0].early == doctest::Approx(0.2 - 0.0085));
+}
+
+TEST_CASE("blocks of one wave end early by what counters say and fewer blocks on an SM do not") {
+  const detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
+  const auto apart = [&](double blocks, double early) {
+    chain_kernel k = kernel(100, blocks, 4, 8);
+    k.early = early;
+    return detail::block_shape(k, all, {}).apart;
+  };
+  CHECK(apart(sms, 0.3) == doctest::Approx(0.6));
+  CHECK(apart(4 * sms, 0.3) == doctest::Approx(0.6));
+  CHECK(apart(2.5 * sms, 0.3) < 0.5); // half of the SMs have two blocks, half have three
+  CHECK(apart(2.5 * sms, 0.3) > 0.2);
+  CHECK(apart(sms, 0) == apart(2.5 * sms, 0));
+  CHECK(apart(5 * sms, 0.3) == apart(5 * sms, 0)); // two waves
+}
+
+TEST_CASE("a kernel alone takes its time, however early some of its blocks end") {
+  for (const double dram : {0.0, 0.9}) {
+    chain_kernel k = kernel(100, 4 * sms, 4, 8);
+    k.takes.of(resource::issue) = 0.3;
+    k.takes.of(resource::dram) = dram;
+    const kernel_chain copy = chain({kernel(100, 0, 1)}), own = chain({k});
+    const auto time = [&](double early) {
+      kernel_chain c = own;
+      c.kernels[0].early = early;
+      return beside({&c, &copy}, {}, only_placing)[0];
+    };
+    CHECK(time(0) == doctest::Approx(1).epsilon(0.02));
+    CHECK(time(0.4) == doctest::Approx(1).epsilon(0.04));
+  }
+}
+
+TEST_CASE("another graph runs where blocks have ended early") {
+  const kernel_chain small = chain({kernel(2, sms / 4, 1)}); // of whole SMs
+  const auto slowdown = [&](double early) {
+    kernel_chain long_one = chain({kernel(100, sms, 1)});
+    long_one.kernels[0].early = early;
+    return beside({&small, &long_one}, no_contention(), only_placing)[0];
+  };
+  CHECK(slowdown(0.4) < slowdown(0) / 2);
+}
+
+TEST_CASE("a kernel of tiny blocks holds no more of them than the dispatcher can place") {
+  profile p = one_kernel(16384, 12, 30);
+  for (profile_operation& o : p.operations) {
+    o.work.launch.block = {64, 1, 1};
+    o.counters.emplace();
+    o.counters->us = 12;
+    o.counters->warps_active = 0.25; // 8 of 32 blocks
+  }
+  const auto resident = [&] { return chain_of(p, limits_for(9, 0), {}).kernels[0].resident; };
+  CHECK(resident() == 8);
+  const detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
+  chain_kernel k = kernel(12, 64 * sms, 32, 2);
+  const double by_waves = detail::block_shape(k, all, {}).block_us;
+  k.resident = 8;
+  CHECK(detail::block_shape(k, all, {}).block_us < by_waves / 2);
+  p.operations[0].counters->warps_active = 0.8; // nearly all that fit
+  CHECK(resident() == 0);
+  p.operations[0].counters->warps_active = 0.25;
+  p.operations[0].work.expected = from_us(60); // 273 blocks a microsecond
+  CHECK(resident() == 0);
+}
+
+TEST_CASE("a kernel waits for its code on an SM that has run another graph's") {
+  const kernel_chain small = chain({kernel(2, 1, 8)});
+  const kernel_chain others = chain({kernel(2, sms, 8)});
+  const auto slowdown = [&](const kernel_chain& beside_it) {
+    return beside({&small, &beside_it}, no_contention(), replay_law{0, 0.5})[0];
+  };
+  kernel_chain endless = others;
+  endless.endless = true; // it starts no kernels
+  CHECK(slowdown(endless) < 1.05);
+  const replay_law law{0, 0.5};
+  CHECK(law.code_us(0) == doctest::Approx(0.2));
+  CHECK(law.code_us(1) == doctest::Approx(1.8));
+  CHECK(law.code_us(9) == law.code_us(1));
+  CHECK(replay_law{0, 0}.code_us(1) == 0);
+  CHECK(slowdown(others) > slowdown(endless) + 0.05);
+}
+
 TEST_CASE("blocks slow others of their kernel by less, the less of an SM they use") {
   const detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
   const auto two_on_each = [&](double issue) {

@@ -172,8 +172,7 @@ struct contention_law {
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
-    if (s.queue > 0 || s.conflicts > 0 || s.blocked > 0 || s.slots > 0)
-      sum += to_8th(1 + waiting(own.takes, s)) - 1;
+    if (s.at_endless.any()) sum += to_8th(1 + waiting(own.takes, s.at_endless)) - 1;
     for (const double more : on_sms(own, s)) sum += more;
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
@@ -181,7 +180,7 @@ struct contention_law {
     if (misses > 0 && dram_rate < dram)
       on_bus = std::max(without_misses, std::min(on_bus, dram_use / (dram - dram_rate)));
     sum += std::max(0.0, to_8th(on_bus) - own.dram_alone) * on_dram;
-    return sum;
+    return s.at_graphs.any() ? sum * to_8th(1 + waiting(own.takes, s.at_graphs)) : sum;
   }
   [[nodiscard]] static double root_8th(double x) noexcept {
     return std::sqrt(std::sqrt(std::sqrt(x)));
@@ -219,10 +218,10 @@ private:
     return use / (use + little);
   }
 
-  /// What its warps wait beside endless kernels, over its time alone. Each access to L2, and each
+  /// What its warps wait beside other kernels, over its time alone. Each access to L2, and each
   /// fetch of code, waits behind theirs, one to shared memory while L1 cannot pass on their stores;
   /// and what the kernel issues waits for a free slot, unless it takes nearly all of them.
-  [[nodiscard]] double waiting(const demand& own, const surroundings& s) const noexcept {
+  [[nodiscard]] double waiting(const demand& own, const waits_beside& s) const noexcept {
     constexpr double blocked_cycles =
         340; // of shared memory, beside stores that are always blocked
     const warp_waits& w = own.waits;
@@ -331,7 +330,7 @@ private:
     constexpr double pause = 10; // instructions, until the warp goes on
     const warp_waits& w = own.takes.waits;
     if (w == warp_waits{}) return 1;
-    const double warps = (own.warps - warps_to_fill) / surroundings::schedulers; // of one
+    const double warps = (own.warps - warps_to_fill) / waits_beside::schedulers; // of one
     const double bursts = std::max(w.instructions, own.takes.steady ? 0 : own.on_l2);
     return bursts * std::min(1.0, warps) + (1 - bursts) * std::min(1.0, use + warps / pause);
   }

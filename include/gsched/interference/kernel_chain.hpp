@@ -40,6 +40,9 @@ struct chain_kernel {
   double least_split = 0;         ///< part of an SM's memory that has to be shared memory
   double set_split = 0;           ///< that it makes shared memory of an SM without blocks
   demand takes{};                 ///< alone, on the SMs of its chain
+  double early = 0;               ///< see ends_early
+  double resident =
+      0; ///< blocks on an SM in the mean, if the dispatcher places them no faster; or 0
 
   /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {
@@ -177,6 +180,18 @@ namespace detail {
   return true;
 }
 
+/// The blocks of a kernel of several waves that an SM holds in the mean, by its counters, where the
+/// dispatcher places them no faster than they end; or else 0.
+[[nodiscard]] inline double dispatched_blocks(const kernel_counters& c, const chain_kernel& k,
+                                              double max_warps, double device) noexcept {
+  constexpr double most_use = 0.6;  // of the dispatcher, beyond which it may not keep up
+  constexpr double most_part = 0.6; // of the blocks that would fit
+  if (!(k.warps > 0) || !(c.warps_active > 0) || k.waves(device) <= 1) return 0;
+  if (replay_law::dispatch_use(k.blocks, k.us) < most_use) return 0;
+  const double held = std::round(c.warps_active * max_warps / k.warps);
+  return held < most_part * k.per_sm ? std::max(1.0, held) : 0;
+}
+
 } // namespace detail
 
 /// The chain of a profile: its operations in capture order. A kernel takes what its counters say; a
@@ -264,6 +279,8 @@ namespace detail {
     const std::optional<kernel_counters>& c = p.operations[i].counters;
     if (!c) continue;
     chain_kernel& k = chain.kernels[i];
+    k.early = ends_early(*c, k.coverage(device));
+    k.resident = detail::dispatched_blocks(*c, k, sm.max_warps, device);
     k.takes = on_fewer_sms(demand_of(*c, profiled_over(c->us, alone_us[i])), k.us / alone_us[i],
                            device * k.coverage(device) / (chain.sms * k.coverage(chain.sms)));
   }

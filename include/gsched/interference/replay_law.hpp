@@ -59,6 +59,13 @@ struct replay_law {
     return long_after * start_us * start_loss::refilled(since_us) * exposed(busiest);
   }
 
+  /// For so long the first blocks of a kernel wait for their code on an SM that has run another graph's
+  /// since, while all kernels together use so much of DRAM.
+  [[nodiscard]] double code_us(double dram) const noexcept {
+    constexpr double idle = 0.4, busy = 3.2; // of start_us
+    return start_us * (idle + busy * std::min(1.0, dram));
+  }
+
   /// For so long a kernel that starts keeps the dispatcher, which places so many of its blocks at
   /// once, and others wait to start.
   [[nodiscard]] double dispatch_us(double blocks) const noexcept {

@@ -10,6 +10,38 @@
 
 namespace gsched {
 
+/// What the warps of a kernel wait for beside others on its SMs, of which it is known for what theirs
+/// wait.
+///
+/// Units    cycles; slots and blocked: parts of the time.
+/// Source   as contention_law.
+struct waits_beside {
+  double queue = 0;     ///< for which accesses to memory wait behind theirs
+  double conflicts = 0; ///< for which loads wait behind their accesses to shared memory
+  double blocked = 0;   ///< in which no access to shared memory starts beside their stores
+  double slots = 0;     ///< issue slots that they take, if each has several warps a scheduler
+
+  static constexpr double schedulers = 4; ///< of an SM
+
+  [[nodiscard]] bool any() const noexcept {
+    return queue > 0 || conflicts > 0 || blocked > 0 || slots > 0;
+  }
+
+  /// Adds what one of them causes, that is on the part `near` of the SMs.
+  void add(const demand& d, double near, double resident_warps, bool is_older) noexcept {
+    constexpr double older_slots = 0.45; // how much less the older kernel waits for them
+    constexpr double some = 3;           // warps of a scheduler that issue at random
+    constexpr double most_slots = 0.9;
+    const double turn = (is_older ? 1.2 : 0.8) * near; // the older of two kernels waits less
+    queue += d.queue_cycles * turn;
+    conflicts += conflict_cycles(d, resident_warps) * near;
+    blocked = std::min(1.0, blocked + d.waits.blocked * turn);
+    const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);
+    const double taken = d.of(resource::issue) * at_random * (is_older ? 1 : older_slots) * near;
+    slots = std::min(most_slots, slots + taken);
+  }
+};
+
 /// What a kernel meets on its SMs and on the device: the demands of the kernels beside it, summed up for
 /// contention_law. Begin with an empty one and add() each neighbour.
 ///
@@ -18,8 +50,7 @@ namespace gsched {
 /// Cost     add: O(resources); no allocation.
 /// Threads  a plain value.
 struct surroundings {
-  static constexpr double schedulers = 4; ///< of an SM
-  static constexpr double steady = 0.6;   ///< mean square of steady traffic, over that of bursts
+  static constexpr double steady = 0.6; ///< mean square of steady traffic, over that of bursts
   static constexpr double endless_traffic = 0.65; ///< the same of endless kernels, see is_endless
   static constexpr double stores = 5; ///< what stores that fill memory's queues add to a square
   static constexpr double endless_stores = 8.5; ///< the same where they fill them all the time
@@ -68,11 +99,9 @@ struct surroundings {
   std::uint32_t endless = 0; ///< those of them that are endless, with known waits
   double memory_waits = 0;   ///< the largest part of its time that a warp of these waits for memory
   double computes = 0;       ///< how far any of them only computes
-  double queue = 0;          ///< cycles for which accesses to memory wait behind endless kernels
-  double conflicts = 0;      ///< cycles for which loads wait behind their accesses to shared memory
-  double blocked = 0;      ///< part of the time in which none to shared memory starts beside these
-  double slots = 0;        ///< issue slots that these take, if each has several warps a scheduler
-  double wavefronts = 0;   ///< of their accesses to shared memory: see waiting_wavefronts
+  waits_beside at_endless{}; ///< what its warps wait for beside endless kernels
+  waits_beside at_graphs{};  ///< the same beside kernels of graphs, on top of all else
+  double wavefronts = 0;     ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
   double l2_apart = 0;     ///< the part of l2_squares of neighbours on other SMs
@@ -102,10 +131,12 @@ struct surroundings {
       endless += is_endless(d) ? 1u : 0u;
       memory_waits = std::max(memory_waits, d.waits.memory);
       computes = std::max(computes, only_computes(d.waits));
-      if (is_endless(d))
-        add_waits(d, near, resident_warps, is_older);
-      else
+      if (is_endless(d)) {
+        at_endless.add(d, near, resident_warps, is_older);
+      } else {
         warps += touches_memory(d) * d.queued * resident_warps * near;
+        if (d.waits != warp_waits{}) at_graphs.add(d, near, resident_warps, is_older);
+      }
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
@@ -126,22 +157,6 @@ struct surroundings {
       working_sets += d.working_set;
       hits += d.kept * d.of(resource::l2) * far;
     }
-  }
-
-private:
-  /// Of an endless kernel that takes the same all the time, what others wait for is known.
-  void add_waits(const demand& d, double near, double resident_warps, bool is_older) noexcept {
-    constexpr double first = 0.2;        // how much less the older kernel waits
-    constexpr double older_slots = 0.45; // the same at issue slots
-    constexpr double some = 3;           // warps of a scheduler that issue at random
-    constexpr double most_slots = 0.9;
-    const double turn = (is_older ? 1 + first : 1 - first) * near;
-    queue += d.queue_cycles * turn;
-    conflicts += conflict_cycles(d, resident_warps) * near;
-    blocked = std::min(1.0, blocked + d.waits.blocked * turn);
-    const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);
-    const double taken = d.of(resource::issue) * at_random * (is_older ? 1 : older_slots) * near;
-    slots = std::min(most_slots, slots + taken);
   }
 };
 

@@ -69,6 +69,7 @@ public:
 private:
   static constexpr double never = replay_order::never;
   static constexpr double tiny = 1e-9;
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
   static constexpr double just_after = 1e-3; ///< graphs start after the endless kernels
 
   /// Blocks that a kernel placed on an SM at once.
@@ -83,6 +84,7 @@ private:
     double split = 0; ///< part of its memory that is shared memory, since it held no block
     std::vector<group> groups{};
     double updated = 0;
+    std::size_t ran = none; ///< the graph whose blocks it took last
   };
 
   struct graph {
@@ -112,9 +114,10 @@ private:
     block_shape shape{};
     double unplaced = 0;
     double resident = 0;
-    double on = 0;      ///< SMs with its blocks
-    bool tried = false; ///< it has taken the room that was there
-    double l2 = 0;      ///< its use of the device
+    double known_resident = 0; ///< as speeds were computed last
+    double on = 0;             ///< SMs with its blocks
+    bool tried = false;        ///< it has taken the room that was there
+    double l2 = 0;             ///< its use of the device
     double dram = 0;
     double dispatch = 0;   ///< part of the dispatcher's time that it takes
     double makes_late = 0; ///< microseconds, see replay_law::late_us
@@ -425,24 +428,30 @@ private:
     held(i, l) += blocks;
     l.unplaced -= blocks;
     l.resident += blocks;
-    m.groups.push_back({l.number, blocks, 1 + l.shape.apart * scatter(l.placements++, i), 0});
+    const double time = l.shape.longest - l.shape.apart * scatter(l.placements++, i);
+    const bool fetches_code = m.ran != none && m.ran != l.graph && !l.chain->endless;
+    m.ran = l.graph;
+    m.groups.push_back({l.number, blocks,
+                        time + (fetches_code ? replays_.code_us(dram_) / l.shape.block_us : 0), 0});
     touched_.push_back(i);
   }
 
-  /// A number from -0.5 to 0.5, by a hash of the arguments.
+  /// A number from 0 to 1, by a hash of the arguments.
   static double scatter(std::uint32_t n, std::size_t i) noexcept {
     std::uint32_t h = (n * 2654435761u) ^ (static_cast<std::uint32_t>(i) * 40503u);
     h = (h ^ (h >> 15)) * 2246822519u;
     h ^= h >> 13;
-    return static_cast<double>(h & 0xffffu) / 65535 - 0.5;
+    return static_cast<double>(h & 0xffffu) / 65535;
   }
 
   /// Updates the SMs whose blocks have changed; all, if the kernels or their use of L2 and DRAM
-  /// have.
+  /// have, or the blocks that share it.
   void find_speeds() {
     constexpr double same = 0.04; // parts of the device's capacity
     double l2 = 0, dram = 0;
     for (lane* const l : running_) {
+      const double moved = std::abs(l->resident - l->known_resident) * l->shape.bound;
+      changed_ |= moved > same * l->shape.at_once;
       l->l2 = l->dram = 0;
       if (!(l->resident > 0)) continue;
       const double active =
@@ -454,6 +463,7 @@ private:
       l2_ = l2;
       dram_ = dram;
       changed_ = false;
+      for (lane* const l : running_) l->known_resident = l->resident;
       known_.clear();
       for (std::size_t i = 0; i < sms_.size(); ++i) find_speed(i);
     } else {

@@ -40,13 +40,14 @@ struct region {
 
 /// A kernel as blocks on the SMs of a region. Without blocks it is a copy.
 ///
-/// Source   the time of a block by the warps on its SM is that of the simulated GPU. most_waves, how
-///          far apart blocks end and how many SMs stand for all were chosen by hand, on the pairs of
-///          tools/data/measured/five that share SMs.
-/// Order    alone, all blocks take block_us times stretch() of the warps on their SM; so the kernel
-///          takes its latency.
+/// Source   the time of a block by the warps on its SM is that of the simulated GPU. most_waves and how
+///          many SMs stand for all were chosen by hand. Blocks of one wave end within twice
+///          chain_kernel::early of the last one, so that the mean is as measured; of more waves
+///          blocks end a quarter of their time apart: 0.13 in the mean, by bench/block_ends.py.
+/// Order    alone, a block takes block_us times stretch() of the warps on its SM, and the last one
+///          ends when the kernel has taken its latency.
 struct block_shape {
-  static constexpr double most_waves = 6; ///< of more waves, each is longer
+  static constexpr double most_waves = 20; ///< of more waves, each is longer
 
   double blocks = 0;
   double per_sm = 1;
@@ -58,8 +59,9 @@ struct block_shape {
   double fill = contention_law::warps_to_fill; ///< as warps of others, what its own leave unused
   double busiest = 0;                          ///< of what it uses most of an SM, beside solo_warps
   double computes = 0;                         ///< how far it only computes: see only_computes
-  double bound = 0; ///< by L2 or DRAM, which all blocks share: see contention_law
-  double apart = 0; ///< part of a block's time in which blocks that began together end
+  double bound = 0;               ///< by L2 or DRAM, which all blocks share: see contention_law
+  double longest = 1;             ///< of blocks that began together, over the time of a block ...
+  double apart = 0;               ///< ... and how much earlier the first of them ends
   std::array<double, 4> shares{}; ///< parts of an SM that a block takes
   double least_split = 0;         ///< see chain_kernel
   double set_split = 0;
@@ -74,9 +76,9 @@ struct block_shape {
       warps = solo_warps = k.warps_per_sm(r.sms);
       return;
     }
-    constexpr double one_wave = 0.02, waves_drift = 0.5;
+    constexpr double drift = 0.25, least_apart = 0.02;
     const auto sms = static_cast<double>(r.count);
-    per_sm = k.per_sm;
+    per_sm = k.resident > 0 ? k.resident : k.per_sm;
     warps = k.warps;
     shares = k.shares;
     least_split = k.least_split;
@@ -90,10 +92,24 @@ struct block_shape {
                        contention_law::port_cycles_of_tensor * k.takes.of(resource::tensor));
     computes = only_computes(k.takes.waits);
     fill = unused_warps(k.takes, law);
-    apart = blocks > full ? waves_drift : one_wave;
     const double whole = std::ceil(blocks / full) - 1; // waves before the last
     const double last = std::ceil((blocks - whole * full) / sms);
-    block_us = k.us / (whole * stretch(per_sm * warps) + stretch(last * warps));
+    if (whole > 0) {
+      apart = drift;
+      longest = 1 + drift / 2;
+    } else {
+      apart = std::max(least_apart, 2 * (k.early - leave_early(sms)));
+    }
+    // Where memory limits them, the last blocks are faster.
+    const double faster = whole > 0 ? 0 : bound * apart / 2;
+    block_us = k.us / (whole * stretch(per_sm * warps) + stretch(last * warps)) / (1 - faster);
+  }
+
+  /// How much earlier, in the mean, blocks of one wave end because some SMs have one less of them.
+  [[nodiscard]] double leave_early(double sms) const noexcept {
+    const double few = std::floor(blocks / sms), many = std::ceil(blocks / sms);
+    if (few < 1 || few == many) return 0;
+    return (many - blocks / sms) * (1 - stretch(few * warps) / stretch(many * warps));
   }
 
   /// The time of a block beside so many warps of its kernel, over its time beside solo_warps:

@@ -18,20 +18,6 @@
 
 namespace gsched::sim {
 
-/// The part of a kernel's time before its end at which the mean SM is done with its blocks, if they
-/// are one wave; 0 if it is not known, and below a half, so that each block takes some time.
-/// `coverage` is the part of the device's SMs that has blocks.
-///
-/// Source   the time in which SMs have warps: of a kernel's time under the profiler they have none for
-///          before_us, and then as blocks have ended. Of 864 kernels of 8 us and more of PyTorch's
-///          graphs on one H200 this correlates by 0.94 to 1.00 with the ends that were measured, of
-///          678 shorter ones by 0.25, with the same mean (bench/block_ends.py --profiles).
-[[nodiscard]] inline double ends_early(const kernel_counters& c, double coverage) noexcept {
-  constexpr double before_us = 0.85, most = 0.45;
-  if (!(c.sm_active > 0) || !(c.us > 0) || !(coverage > 0)) return 0;
-  return std::clamp(1 - c.sm_active / coverage - before_us / c.us, 0.0, most);
-}
-
 /// The properties of a kernel, alone on its partition, that contention depends on: its demand in
 /// floats, its warps, and how the time of its blocks depends on their number. Computed once for an
 /// operation and a partition size.
