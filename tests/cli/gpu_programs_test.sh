@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gsched.gpu.preemption_torture, gsched.gpu.forks, gsched.gpu.segment_ends, gsched.gpu.memory_nodes,
 # gsched.gpu.block_order, gsched.gpu.block_starts and gsched.gpu.interference without a GPU: help, one line
-# for each kind of bad input, and cases as text. The table of bench/block_ends.py.
+# for each kind of bad input, and cases as text. The tables of bench/block_ends.py and bench/kernels_beside.py.
 set -u
 bench=${GSCHED_BIN_DIR:?}/../bench
 work=$(mktemp -d)
@@ -27,6 +27,31 @@ for file in other.json none.json; do
   $ends --read $file >out 2>err && failed=1
   [ "$(wc -l <err)" -eq 1 ] && grep -q "^block_ends: $file: expected" err || { cat err; failed=1; }
 done
+
+# Kernels beside others: those of a small record by hand, and bad files.
+beside="python3 $GSCHED_SOURCE_DIR/bench/kernels_beside.py"
+$beside --help >out && grep -q -- --pairs out || { echo "kernels_beside.py --help failed"; failed=1; }
+python3 - <<'EOF'
+import json
+import os
+short = lambda at, us: [at, us, "small", [4, 1, 1], 128]
+long_one = lambda at: [at, 40, "large", [2640, 1, 1], 64]  # 2.5 waves of 8 blocks an SM: of 13.3 us each
+pair = {"graphs": ["a_b1", "b_b8"], "alone_us": [3, 41], "beside_us": [41, 42], "alone": [short(3 * i, 2) for i in range(9)],
+        "beside": [[short(41 * i + 30, 4 if i % 3 else 6) for i in range(12)], [long_one(41 * i) for i in range(12)]]}
+json.dump({"experiment": "kernels_beside", "sms": 132, "pairs": [pair]}, open("beside.json", "w"))
+profile = {"operations": [{"name": "large", "block": [64, 1, 1], "max_blocks_per_sm": 8}]}
+os.mkdir("profiles")
+json.dump(profile, open("profiles/b.json", "w"))
+EOF
+$beside --read beside.json --profiles profiles >out &&
+  [ "$(tr -s ' ' <out | sed -n '2p;$p')" = " a_b1 beside b_b8 3.0 41.0 2.00 4.67 1.00 36.27 p50 2.00, p90 3.00 times as long
+ 1 to 3 1 0.75 0.75 0.75" ] || { echo "kernels_beside.py --read: not the rows"; cat out; failed=1; }
+for file in other.json none.json; do
+  $beside --read $file >out 2>err && failed=1
+  [ "$(wc -l <err)" -eq 1 ] && grep -q "^kernels_beside: $file: expected" err || { cat err; failed=1; }
+done
+$beside --read beside.json --profiles . 2>err >out && failed=1
+[ "$(cat err)" = "kernels_beside: beside.json: expected a profile" ] || { cat err; failed=1; }
 
 if [ ! -x "$bench/gsched.gpu.forks" ]; then
   echo "the programs are not built, not tested"

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <random>
 #include <vector>
