@@ -46,6 +46,10 @@ EOF
 $beside --read beside.json --profiles profiles >out &&
   [ "$(tr -s ' ' <out | sed -n '2p;$p')" = " a_b1 beside b_b8 3.0 41.0 2.00 4.67 1.00 36.27 p50 2.00, p90 3.00 times as long
  1 to 3 1 0.75 0.75 0.75" ] || { echo "kernels_beside.py --read: not the rows"; cat out; failed=1; }
+$beside --read "$GSCHED_SOURCE_DIR"/bench/results/gpu/kernels_beside.*.gz \
+  --profiles "$measured/five/profiles" "$measured/others/profiles" >out &&
+  [ "$(tr -s ' ' <out | sed -n '2p;15p')" = " lenet_b8 beside vgg16_b8 35.5 99.1 2.49 4.55 1.08 3.82 p50 1.48, p90 2.66 times as long
+ more 211 0.86 1.09 1.29" ] || { echo "kernels_beside.py --read: not the rows that ship"; cat out; failed=1; }
 for file in other.json none.json; do
   $beside --read $file >out 2>err && failed=1
   [ "$(wc -l <err)" -eq 1 ] && grep -q "^kernels_beside: $file: expected" err || { cat err; failed=1; }
