@@ -29,7 +29,8 @@ namespace gsched {
 /// long as these take more than on an idle device, and what they issue waits for slots that its warps
 /// take; where its waits are not known, its warps matter as far as its accesses wait in queues.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
-/// traffic to DRAM.
+/// traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for its
+/// loads and its code behind theirs, and for the issue slots that they take.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
@@ -39,8 +40,10 @@ namespace gsched {
 ///          counts, and when its accesses wait, on networks beside copies, how much it matters that
 ///          warps wait for memory on pairs of 70 graphs on SMs of their own of one H200, what stores
 ///          count on networks beside writes and beside RegNetX on an H100, and the wavefronts under way
-///          on five networks beside bank conflicts; what else is made of waits, and pauses of a warp
-///          that keeps the issue slots, on probes beside one another on one H100; the others are from
+///          on five networks beside bank conflicts; that waits beside kernels of graphs multiply, on
+///          pairs on shared SMs and a record of their kernels (bench/kernels_beside.py); what else is
+///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
+///          another on one H100; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an

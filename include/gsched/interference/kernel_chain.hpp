@@ -41,8 +41,7 @@ struct chain_kernel {
   double set_split = 0;           ///< that it makes shared memory of an SM without blocks
   demand takes{};                 ///< alone, on the SMs of its chain
   double early = 0;               ///< see ends_early
-  double resident =
-      0; ///< blocks on an SM in the mean, if the dispatcher places them no faster; or 0
+  double resident = 0;            ///< blocks on an SM, see dispatched_blocks; 0: all that fit
 
   /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {

@@ -60,7 +60,7 @@ struct replay_law {
   }
 
   /// For so long the first blocks of a kernel wait for their code on an SM that has run another graph's
-  /// since, while all kernels together use so much of DRAM.
+  /// since, while all kernels together use so much of DRAM. Chosen on pairs on shared SMs.
   [[nodiscard]] double code_us(double dram) const noexcept {
     constexpr double idle = 0.4, busy = 3.2; // of start_us
     return start_us * (idle + busy * std::min(1.0, dram));
