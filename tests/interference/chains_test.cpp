@@ -353,6 +353,8 @@ TEST_CASE("a kernel waits for its code on an SM that has run another graph's") {
   CHECK(law.code_us(9) == law.code_us(1));
   CHECK(replay_law{0, 0}.code_us(1) == 0);
   CHECK(slowdown(others) > slowdown(endless) + 0.05);
+  // Two equal graphs in step lose nothing else.
+  CHECK(beside({&others, &others}, no_contention(), law)[0] > 1.1);
 }
 
 TEST_CASE("blocks slow others of their kernel by less, the less of an SM they use") {
