@@ -19,7 +19,7 @@ namespace gsched {
 /// Differs  it simulates instead of averaging: which kernels meet depends on all speeds, and the
 ///          median of a short graph's replays is not their mean.
 /// Order    all graphs start at the same time; an earlier graph's kernel counts as the older one.
-/// Cost     50 to 100 ms for two graphs on the same SMs and the default window, 2 ms for two on SMs
+/// Cost     60 to 210 ms for two graphs on the same SMs and the default window, 2 ms for two on SMs
 ///          of their own. O(graphs squared). On shared SMs a graph with branches is also replayed
 ///          alone, five times.
 /// Threads  a pure function.
