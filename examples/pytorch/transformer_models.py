@@ -19,6 +19,7 @@ Each function takes a batch and returns (module, example_input), on the host.
   albert          ALBERT base, 256 tokens
   electra         ELECTRA small, 256 tokens
   convnext_v2     ConvNeXt V2 tiny, 224 x 224 pixels
+  mobilevit       MobileViT small without its head, 256 x 256 pixels
 """
 
 import torch
@@ -130,3 +131,7 @@ def electra(batch):
 
 def convnext_v2(batch):
     return made(transformers.ConvNextV2Model, transformers.ConvNextV2Config(), signal(batch, 3, 224, 224), "eager")
+
+
+def mobilevit(batch):
+    return made(transformers.MobileViTModel, transformers.MobileViTConfig(), signal(batch, 3, 256, 256), "eager")
