@@ -41,7 +41,7 @@ operation kernel(std::uint32_t blocks, std::uint32_t threads, double us) {
 kernel_load load_on(sm_count sms, const operation& op, std::uint32_t per_sm,
                     const kernel_counters* counters = nullptr) {
   const sim::scaling_table t(op, every_sm, per_sm);
-  return sim::load_of(op, counters, t, sms, per_sm, {}, {});
+  return sim::load_of(op, counters, t, sms, per_sm, contention_law{}, {}, {});
 }
 
 float memory_of(const kernel_load& l) { return l.use[index(resource::l2)]; }
@@ -209,24 +209,32 @@ TEST_CASE("contention: a kernel ends, however many others start meanwhile") {
   CHECK(times_of(without_starts(), chain(4000, 1, moving(0)), chain(1, 200, c))[1] < 10.5 * 200);
 }
 
-TEST_CASE("contention: on shared SMs a start costs less soon after another") {
-  const replay_law law;
-  const double long_after = law.lost_again_us(1000, 0);
-  CHECK(long_after == doctest::Approx(3 * law.start_us));
-  CHECK(law.lost_again_us(start_loss::refill_us, 0) ==
-        doctest::Approx(0.632 * long_after).epsilon(1e-3));
-  CHECK(law.lost_again_us(0, 0) == 0);
-  CHECK(law.lost_again_us(1000, 1) == 0);
-  // Of the starts of 50 kernels, each so long after the one before; the first is at once.
+TEST_CASE("contention: on shared SMs a start costs less, the busier they are") {
+  // Of the starts of 50 kernels, on a kernel with so much work of its own, and of a third one.
   sim::preset p = without_starts();
-  operation busy = kernel(132, 256, 2000), small = kernel(1, 32, 4);
-  const auto time_at = [&](double start_us) {
-    p.laws.replay.start_us = start_us;
-    return spans_of(p, each_of({{busy}, std::vector<operation>(50, small)}), {})[0].us();
+  p.laws.contention = {};
+  operation op = kernel(132, 256, 2000);
+  const auto of_starts = [&](double own, std::optional<double> third) {
+    const auto time_at = [&](double start_us) {
+      p.laws.replay.start_us = start_us;
+      kernel_counters c = moving(0), d = moving(0);
+      c.pipes.alu = own;
+      std::vector<program> graphs;
+      graphs.emplace_back("busy", std::vector{op}, std::vector{std::optional(c)});
+      graphs.emplace_back("small", std::vector<operation>(50, kernel(1, 32, 4)));
+      if (third) {
+        d.pipes.alu = *third;
+        graphs.emplace_back("third", std::vector{op}, std::vector{std::optional(d)});
+      }
+      return spans_of(p, std::move(graphs), {})[0].us();
+    };
+    return time_at(1) - time_at(0);
   };
-  const double each = (time_at(0.5) - time_at(0)) / 49;
-  CHECK(each > 3 * 0.5 * start_loss::refilled(4) * 0.8);
-  CHECK(each < 3 * 0.5);
+  const double idle = of_starts(0, std::nullopt);
+  CHECK(idle == doctest::Approx(50).epsilon(0.05));
+  CHECK(of_starts(0.5, std::nullopt) == doctest::Approx((1 - 0.125) * idle).epsilon(0.03));
+  CHECK(of_starts(0.25, 0.25) - of_starts(0.25, 0) < -0.05 * idle);
+  CHECK(of_starts(0.5, 0.49) < 0.15 * idle); // they hide nearly all
 }
 
 TEST_CASE("load: the SMs are done with a kernel as early as its counters say") {
@@ -377,12 +385,38 @@ TEST_CASE("load: fewer blocks are faster each, and slower together") {
     l.warps = uniform(1, 32);
     l.solo_warps = l.warps * uniform(1, 64 / l.warps);
     l.fixed = uniform(0, 0.9);
-    CHECK(l.stretch(l.solo_warps, 7) == doctest::Approx(1));
+    l.bound = uniform(0, 0.95);
+    CHECK(l.stretch(l.solo_warps, 1, 7) == doctest::Approx(1));
     const float part = uniform(0.01, 1);
-    const float stretch = l.stretch(part * l.solo_warps, 7);
+    const float stretch = l.stretch(part * l.solo_warps, part, 7);
     REQUIRE(stretch <= 1.0001f);
-    REQUIRE(stretch >= part);
+    REQUIRE(stretch >= part * 0.9999f);
+    REQUIRE(stretch >= l.stretch(part * l.solo_warps, part * 0.9f, 7)); // fewer on the device
   }
+}
+
+TEST_CASE("load: what memory limits loses nothing by fewer blocks, what computes does") {
+  const operation op = kernel(1056, 256, 100);
+  const kernel_counters streams = moving(0.8), computes = moving(0);
+  const kernel_load bound = load_on(every_sm, op, 8, &streams);
+  CHECK(bound.bound == doctest::Approx(0.95));
+  CHECK(bound.stretch(bound.solo_warps / 2, 0.5f, 7) == doctest::Approx(0.5).epsilon(0.03));
+  const kernel_load free = load_on(every_sm, op, 8, &computes);
+  CHECK(free.bound == 0);
+  CHECK(free.stretch(free.solo_warps / 2, 0.5f, 7) > 0.5);
+  CHECK(load_on(every_sm, op, 8).bound == 0); // not known
+}
+
+TEST_CASE("load: alone a kernel takes its time, whatever memory takes of its last wave") {
+  for (const double dram : {0.0, 0.4, 0.8})
+    for (const std::uint32_t blocks : {100u, 528u, 1056u, 1200u, 2000u, 5000u}) {
+      const sim::preset p = sim::h200();
+      const double us = 100 * p.laws.graph.scale;
+      std::vector<program> graphs;
+      graphs.emplace_back("graph", std::vector{kernel(blocks, 256, 100)},
+                          std::vector{std::optional(moving(dram))});
+      CHECK(spans_of(p, std::move(graphs), {})[0].us() == doctest::Approx(us).epsilon(1e-4));
+    }
 }
 
 TEST_CASE("load: what scales needs no memory, what does not scale does, if it has the warps") {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/interference/start_loss.hpp>
-
 #include <algorithm>
 #include <cmath>
 
@@ -37,7 +35,8 @@ struct replay_law {
     return std::min(most, 1 + blocks / more_at);
   }
   /// The part of a pause that costs a kernel time. `busiest` is its largest use of anything that an
-  /// SM has: the work that is queued on busy SMs hides the pause.
+  /// SM has, in the simulator with that of all kernels on its SMs: the work that is queued on busy SMs
+  /// hides the pause.
   [[nodiscard]] static double exposed(double busiest) noexcept {
     return 1 - busiest * busiest * busiest;
   }
@@ -46,17 +45,6 @@ struct replay_law {
   /// both wait for places, which is computed on its own.
   [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
     return start_us * starts(blocks) * exposed(busiest);
-  }
-
-  /// The same of the simulated GPU on shared SMs, so long after the last start of any kernel: the
-  /// caches have little to lose soon after a start, see start_loss.
-  ///
-  /// Source   `long_after` was chosen on eight PyTorch models on one H200, served at a load of 1.8
-  ///          (docs/research/simulator.md). Long after another a start costs what it costs the median
-  ///          of 122 graphs on other SMs: 0.9 and 0.8 us on 132 SMs.
-  [[nodiscard]] double lost_again_us(double since_us, double busiest) const noexcept {
-    constexpr double long_after = 3;
-    return long_after * start_us * start_loss::refilled(since_us) * exposed(busiest);
   }
 
   /// For so long the first blocks of a kernel wait for their code on an SM that has run another graph's

@@ -8,6 +8,7 @@
 #include <gsched/interference/detail/replay_order.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/replay_law.hpp>
+#include <gsched/interference/start_loss.hpp>
 #include <gsched/interference/surroundings.hpp>
 
 #include <algorithm>

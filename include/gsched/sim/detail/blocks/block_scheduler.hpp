@@ -251,8 +251,10 @@ private:
       if (p.blocks < want || g.unplaced == 0) return;
       const auto rest = static_cast<float>(g.unplaced);
       const float on_sm = std::max(1.0f, rest / static_cast<float>(g.where.size()));
+      const float running = rest / static_cast<float>(g.cost.resident);
       waves += apart / (parts_apart - 1) /
-               static_cast<double>(g.cost.load.stretch(g.cost.load.warps * on_sm, warps_to_fill_));
+               static_cast<double>(
+                   g.cost.load.stretch(g.cost.load.warps * on_sm, running, warps_to_fill_));
     }
   }
 
@@ -297,7 +299,7 @@ private:
         grid& o = grids_[other];
         const double loss = o.cost.load.start_loss_us;
         if (o.where.meets(g.where))
-          delay(o, replays_.lost_again_us(since, near_.busiest(other)), now);
+          delay(o, replays_.lost_us(0, near_.busiest(other)), now);
         else if (loss >= 0)
           delay(o, loss * refilled, now);
         else

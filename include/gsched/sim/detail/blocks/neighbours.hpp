@@ -120,6 +120,7 @@ public:
       look_at_device(s, running, i);
       s.low_clock = low_clocks > me.own.takes.low_clock;
       me.slowdown = law_.power(me.own, s);
+      me.busiest = busiest_beside(me, s);
     }
     for (const std::uint32_t slot : running) { // apart: roots take long, but several at once
       side& me = sides_[slot];
@@ -129,11 +130,9 @@ public:
     }
   }
 
-  /// What this grid takes of L2, and of what its SMs are busiest with.
+  /// What this grid takes of L2, and what all grids take of that with which its SMs are busiest.
   [[nodiscard]] double l2(std::uint32_t slot) const noexcept { return sides_[slot].l2; }
-  [[nodiscard]] double busiest(std::uint32_t slot) const noexcept {
-    return sides_[slot].own.takes.busiest();
-  }
+  [[nodiscard]] double busiest(std::uint32_t slot) const noexcept { return sides_[slot].busiest; }
 
   /// The present time of this grid's blocks over their time alone.
   [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
@@ -162,6 +161,7 @@ private:
     l2_loss lost{};
     float dispatch = 0;    ///< see kernel_load
     double dispatched = 1; ///< its slow-down by that of others
+    double busiest = 0;    ///< see busiest()
     float warps = 0;       ///< resident on each SM that it holds
     float held = 1;        ///< number of SMs, at least 1
     double part = 1;       ///< its inverse, in floats
@@ -246,6 +246,13 @@ private:
     }
   }
 
+  [[nodiscard]] static double busiest_beside(const side& me, const surroundings& s) noexcept {
+    double most = 0;
+    for (std::size_t r = 0; r < resources_on_sm; ++r)
+      most = std::max(most, me.own.takes.use[r] + s.sum[r]);
+    return std::min(1.0, most);
+  }
+
   /// Few kernels have a known working set.
   [[gnu::cold]] void add_working_sets(surroundings& s, const std::vector<std::uint32_t>& running,
                                       std::size_t which) const noexcept {
@@ -263,10 +270,11 @@ private:
     s.resident = g.resident;
     const auto resident = static_cast<float>(g.resident);
     s.warps = l.warps * resident / s.held;
-    const float stretch = l.stretch(s.warps, warps_to_fill_);
+    const float running = resident / static_cast<float>(g.cost.resident);
+    const float stretch = l.stretch(s.warps, running, warps_to_fill_);
     s.stretch = s.slowdown = stretch;
     const float near = s.warps / (l.solo_warps * stretch);
-    const float far = resident / (static_cast<float>(g.cost.resident) * stretch);
+    const float far = running / stretch;
     on_sm used;
     for (std::size_t r = 0; r < resources; ++r) used.of[r] = l.use[r] * near;
     used.of[index(resource::l2)] = l.use[index(resource::l2)] * far;
@@ -290,6 +298,7 @@ private:
         static_cast<float>(surroundings::waiting_wavefronts(s.own.takes, s.warps));
     s.own.takes.low_clock = l.low_clock;
     s.own.takes.steady = l.steady;
+    s.busiest = s.own.takes.busiest();
   }
 
   static std::uint32_t beyond(std::uint32_t sm, std::uint32_t from) noexcept {

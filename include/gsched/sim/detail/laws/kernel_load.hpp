@@ -3,6 +3,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
 #include <gsched/interference/start_loss.hpp>
 #include <gsched/job/kernel_counters.hpp>
@@ -36,6 +37,7 @@ struct kernel_load {
   float warps = 1;           ///< warps of one block
   float solo_warps = 1;      ///< warps on an SM that holds its blocks
   float fixed = 0;           ///< fraction of a block's time that other blocks do not change: 0 to 1
+  float bound = 0;           ///< by L2 or DRAM, which all blocks share: see contention_law
   warp_waits waits{};        ///< of its warps, where they are known
   float dram_of_graph = 0;   ///< mean use by its program alone on its partition
   float early = usual_early; ///< see ends_early
@@ -54,9 +56,12 @@ struct kernel_load {
 
   /// The time of a block beside `own` warps of its kernel on each SM, over its time beside
   /// solo_warps: below 1 if there are fewer, because the blocks of an SM share its throughput by
-  /// their warps. Not below own / solo_warps: fewer blocks never do more.
-  [[nodiscard]] float stretch(float own, float warps_to_fill) const noexcept {
-    return fixed + (1 - fixed) * (warps_to_fill + own) / (warps_to_fill + solo_warps);
+  /// their warps. Not below own / solo_warps: fewer blocks never do more. While the part `running`
+  /// of the blocks that it has at once alone are on the device, each has as much more of the memory
+  /// that limits it.
+  [[nodiscard]] float stretch(float own, float running, float warps_to_fill) const noexcept {
+    const float on_sm = fixed + (1 - fixed) * (warps_to_fill + own) / (warps_to_fill + solo_warps);
+    return on_sm - bound * (on_sm - std::min(on_sm, running));
   }
 };
 
@@ -83,14 +88,14 @@ struct kernel_load {
 /// A kernel's load on a partition: from its counters on all SMs of the device if they are not null,
 /// or else from its launch and its scaling. `usual` is the law of graphs, under which the counters
 /// were taken; `here` is that of its program on the partition. Copies and memsets on the SMs take
-/// nothing.
+/// nothing. Only counters tell by how much memory limits a kernel.
 ///
 /// Cost     O(resources); no allocation.
 template <class Scaling>
 [[nodiscard]] kernel_load load_of(const operation& op, const kernel_counters* counters,
                                   const Scaling& table, sm_count partition,
-                                  std::uint32_t blocks_per_sm, const graph_law& usual,
-                                  const graph_law& here) noexcept {
+                                  std::uint32_t blocks_per_sm, const contention_law& law,
+                                  const graph_law& usual, const graph_law& here) noexcept {
   constexpr double warps_to_ask = 16; // warps of an SM that saturate memory
   kernel_load load;
   const double whole = to_us(table.whole());
@@ -126,7 +131,10 @@ template <class Scaling>
   if (const start_loss at_start = start_loss::of(d.waits, alone); at_start.known())
     load.start_loss_us = static_cast<float>(at_start.lost_us(sms, 1e9));
   const double slower = alone * here.scale / (whole * usual.scale);
-  load.take(on_fewer_sms(d, slower, std::min(blocks, device) / std::min(blocks, sms)));
+  d = on_fewer_sms(d, slower, std::min(blocks, device) / std::min(blocks, sms));
+  load.take(d);
+  if (counters != nullptr)
+    load.bound = static_cast<float>(law.bound_by_memory(d.of(resource::l2), d.of(resource::dram)));
   return load;
 }
 

@@ -134,17 +134,19 @@ template <class Scaling>
   c.blocks = std::max<std::uint64_t>(op.launch.blocks(), 1);
   c.cluster = std::max(op.launch.cluster_blocks, 1u);
   if (!c.fits()) return c;
-  c.load = load_of(op, counters, scaling, partition, c.need.per_sm, p.laws.graph, graph);
+  c.load = load_of(op, counters, scaling, partition, c.need.per_sm, p.laws.contention, p.laws.graph,
+                   graph);
   const std::uint64_t n = partition.count();
   const std::uint64_t most = std::min(c.blocks, n * c.need.per_sm);
   c.resident = static_cast<double>(most);
   c.blocks = std::min(c.blocks, most * most_waves);
   auto waves = static_cast<double>(c.blocks / most);
   if (const std::uint64_t rest = c.blocks % most; rest != 0) {
-    const float warps =
-        c.load.warps * std::max(1.0f, static_cast<float>(rest) / static_cast<float>(n));
+    const auto last = static_cast<float>(rest);
+    const float warps = c.load.warps * std::max(1.0f, last / static_cast<float>(n));
+    const float running = last / static_cast<float>(most);
     const auto to_fill = static_cast<float>(p.laws.scaling.warps_to_fill);
-    waves += p.laws.contended ? c.load.stretch(warps, to_fill) : 1.0f;
+    waves += p.laws.contended ? c.load.stretch(warps, running, to_fill) : 1.0f;
   }
   const duration alone = graph.operation(scaling.at(partition));
   c.wave_ns = static_cast<double>(alone.count()) / waves;
