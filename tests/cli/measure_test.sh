@@ -44,6 +44,7 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "stray" all stray --models sort --out made
   ends 2 "--sms" pairs --sms 8 --models sort --out made
   ends 2 "--groups" latency --groups 8 --models sort --out made
+  ends 2 "--group-sizes" pairs --group-sizes 3,2 --models sort --out made
   ends 2 "--sms" latency --sms 8,x --models sort --out made
   for what in latency kernels all; do ends 0 "Usage: measure $what [OPTIONS]" "$what" --help; done
   ends 0 "KINDs: sleep, copy, read, write, shared, fp32" kernels --help

@@ -227,17 +227,20 @@ TEST_CASE("measure: each pair once, groups apart, and some of both at any time")
     CHECK(c.members[0].graph <= c.members[1].graph);
   }
   CHECK(seen.size() == 6 + 3); // and 1 beside itself has no second instance
-  const auto groups = measure::groups_of(instances, 12, random);
+  const std::vector<std::size_t> sizes{3, 5};
+  const auto groups = measure::groups_of(instances, 12, sizes, random);
   CHECK(groups.size() > 6);
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto& members = groups[i].members;
-    CHECK((members.size() == 3 || members.size() == 4));
+    CHECK((members.size() == 3 || members.size() == 5));
     for (std::size_t k = 0; k < members.size(); ++k) {
       CHECK(members[k].instance < instances[members[k].graph]);
       for (std::size_t l = 0; l < k; ++l) CHECK(members[k] != members[l]);
     }
   }
-  CHECK(measure::groups_of(std::vector<std::size_t>{1, 1}, 4, random).empty());
+  CHECK(std::any_of(groups.begin(), groups.end(),
+                    [](const auto& g) { return g.members.size() == 5; }));
+  CHECK(measure::groups_of(std::vector<std::size_t>{1, 1}, 4, sizes, random).empty());
   std::mt19937_64 again(1);
   CHECK(measure::pairs_of(instances, again) == pairs);
 

@@ -31,7 +31,7 @@ Measures graphs on a GPU for plan, serve_partitions and interference, and writes
   machine.json                 the GPU, and the versions of driver, CUDA and libraries
   latency_batch_partition.csv  latency: each graph alone, by SMs
   corun_pairs.csv              pairs: two graphs at once, on SMs of their own and on the same ones
-  corun_groups.csv             pairs: three and four at once, likewise
+  corun_groups.csv             pairs: more than two at once, likewise
   probes.csv                   probes: graphs beside kernels that use one resource each
   held_up.csv                  probes: which kernels wait for sleeping blocks to end
   kernels.csv                  kernels: each kernel by itself beside probes (not of `all`)
@@ -58,8 +58,8 @@ constexpr std::array known_parts{part::latency, part::pairs, part::probes, part:
                                  part::counters};
 
 struct raw_options {
-  std::string out, models, sms, beside, probes, split = "both", groups = "12", minutes = "20",
-                                                window = "15", seed = "1";
+  std::string out, models, sms, beside, probes, split = "both", groups = "12", group_sizes = "3,4",
+                                                minutes = "20", window = "15", seed = "1";
   std::vector<std::string> adaptors, libraries;
   common::device_option device{{.simulated = false, .preset = false}};
   common::output_options output;
@@ -104,7 +104,8 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
                 "pairs: only those with one of these graphs; two are enough for\ninterference "
                 "calibrate; default: all pairs");
     line.option("--window", raw.window, "MS", "pairs: graphs run together for so long, at least");
-    line.option("--groups", raw.groups, "N", "pairs: so many groups of three and four graphs");
+    line.option("--groups", raw.groups, "N", "pairs: so many groups of more than two graphs");
+    line.option("--group-sizes", raw.group_sizes, "N,...", "pairs: of so many graphs, in turn");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
   if (has(part::probes) || has(part::kernels) || has(part::counters))
@@ -210,6 +211,9 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
   std::sort(o.sms.begin(), o.sms.end());
   if (!raw.beside.empty()) o.beside = common::to_list("--beside", raw.beside);
   o.groups = common::to_count("--groups", raw.groups, 0, 10000);
+  o.group_sizes.clear();
+  for (const std::string& n : common::to_list("--group-sizes", raw.group_sizes))
+    o.group_sizes.push_back(common::to_count("--group-sizes", n, 3, 32));
   if (!raw.probes.empty())
     for (const std::string& p : common::to_list("--probes", raw.probes))
       add_probe(o.probes, p,

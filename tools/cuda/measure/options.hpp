@@ -48,7 +48,8 @@ struct options : common::outputs {
   probe_choice probes;
   sm_split split = sm_split::both;
   std::vector<std::string> beside; ///< graphs one of which is in each pair; empty: any pair counts
-  std::size_t groups = 12;         ///< of three and four graphs at once
+  std::size_t groups = 12;         ///< of several graphs at once
+  std::vector<std::size_t> group_sizes{3, 4};
   double minutes = 20;
   double window_ms = 15;
   std::uint64_t seed = 1;

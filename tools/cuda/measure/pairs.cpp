@@ -151,7 +151,8 @@ public:
     }
     std::vector<company> pairs = pairs_of(instances, random);
     if (!session_.how.beside.empty()) pairs = pairs_with(std::move(pairs), named_graphs(session_));
-    std::vector<company> groups = groups_of(instances, session_.how.groups, random);
+    std::vector<company> groups =
+        groups_of(instances, session_.how.groups, session_.how.group_sizes, random);
     pending missing;
     for (company& c : interleaved(std::move(pairs), std::move(groups))) add(missing, std::move(c));
     measure_all(missing, until);

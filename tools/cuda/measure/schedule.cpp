@@ -26,14 +26,14 @@ std::vector<company> pairs_with(std::vector<company> pairs, std::span<const std:
 }
 
 std::vector<company> groups_of(std::span<const std::size_t> instances, std::size_t wanted,
-                               std::mt19937_64& random) {
+                               std::span<const std::size_t> sizes, std::mt19937_64& random) {
   std::vector<company::member> all_of_them;
   for (std::size_t g = 0; g < instances.size(); ++g)
     for (std::size_t i = 0; i < instances[g]; ++i) all_of_them.push_back({g, i});
   std::vector<company> all;
   std::set<std::vector<std::size_t>> seen;
   for (std::size_t i = 0; i < wanted; ++i) {
-    const std::size_t n = 3 + i % 2;
+    const std::size_t n = sizes[i % sizes.size()];
     if (all_of_them.size() < n) continue;
     std::shuffle(all_of_them.begin(), all_of_them.end(), random);
     company c;

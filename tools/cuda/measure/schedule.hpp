@@ -28,10 +28,11 @@ struct company {
 [[nodiscard]] std::vector<company> pairs_with(std::vector<company> pairs,
                                               std::span<const std::size_t> graphs);
 
-/// At most so many groups of three and of four in turn. No two have the same graphs, and no group
+/// At most so many groups, of each of these sizes in turn. No two have the same graphs, and no group
 /// an instance twice.
 [[nodiscard]] std::vector<company> groups_of(std::span<const std::size_t> instances,
-                                             std::size_t wanted, std::mt19937_64& random);
+                                             std::size_t wanted, std::span<const std::size_t> sizes,
+                                             std::mt19937_64& random);
 
 /// The pairs, with the groups spread evenly among them, so that a run that ends early has some of
 /// both.
