@@ -407,7 +407,7 @@ TEST_CASE("load: what memory limits loses nothing by fewer blocks, what computes
   CHECK(load_on(every_sm, op, 8).bound == 0); // not known
 }
 
-TEST_CASE("load: alone a kernel takes its time, whatever memory takes of its last wave") {
+TEST_CASE("load: a kernel alone takes the measured time, also where memory limits its last wave") {
   for (const double dram : {0.0, 0.4, 0.8})
     for (const std::uint32_t blocks : {100u, 528u, 1056u, 1200u, 2000u, 5000u}) {
       const sim::preset p = sim::h200();
