@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/interference/start_loss.hpp>
+
 #include <algorithm>
 #include <cmath>
 
@@ -45,6 +47,17 @@ struct replay_law {
   /// both wait for places, which is computed on its own.
   [[nodiscard]] double lost_us(double blocks, double busiest = 0) const noexcept {
     return start_us * starts(blocks) * exposed(busiest);
+  }
+
+  /// The same of the simulated GPU on shared SMs, so long after the last start of any kernel: the
+  /// caches have little to lose soon after a start, see start_loss.
+  ///
+  /// Source   `long_after` was chosen on eight PyTorch models on one H200, served at a load of 1.8
+  ///          (docs/research/simulator.md). Long after another a start costs what it costs the median
+  ///          of 122 graphs on other SMs: 0.9 and 0.8 us on 132 SMs.
+  [[nodiscard]] double lost_again_us(double since_us, double busiest) const noexcept {
+    constexpr double long_after = 3;
+    return long_after * start_us * start_loss::refilled(since_us) * exposed(busiest);
   }
 
   /// For so long the first blocks of a kernel wait for their code on an SM that has run another graph's

@@ -299,7 +299,7 @@ private:
         grid& o = grids_[other];
         const double loss = o.cost.load.start_loss_us;
         if (o.where.meets(g.where))
-          delay(o, replays_.lost_us(0, near_.busiest(other)), now);
+          delay(o, replays_.lost_again_us(since, near_.busiest(other)), now);
         else if (loss >= 0)
           delay(o, loss * refilled, now);
         else
