@@ -683,6 +683,20 @@ TEST_CASE("a copy whose warps get as much as on an idle device slows blocks besi
   CHECK(slow(0.09) > 1.3);
 }
 
+TEST_CASE("a neighbour that a third graph slows takes less of what it shares") {
+  const auto taking = [](double shared, double fma) {
+    kernel_chain c = chain({kernel(100, sms, 4)});
+    c.kernels[0].takes.of(resource::shared_memory) = shared;
+    c.kernels[0].takes.of(resource::fma) = fma;
+    return c;
+  };
+  const kernel_chain reads = taking(0.9, 0), both = taking(0.9, 0.9), computes = taking(0, 0.9);
+  const double pair = beside({&reads, &both}, {}, only_placing)[0];
+  CHECK(pair > 1.5);
+  CHECK(beside({&reads, &computes}, {}, only_placing)[0] < 1.01);
+  CHECK(beside({&reads, &both, &computes}, {}, only_placing)[0] < 0.9 * pair);
+}
+
 TEST_CASE("slow-downs are deterministic, bounded, and do not depend on the order of the graphs") {
   std::mt19937_64 random(11);
   const auto any = [&](double least, double most) {
