@@ -19,6 +19,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -175,7 +176,8 @@ def same_on_simulator(a, server, document, first):
     known = [r for r in document["runs"] if r["policy"] in POLICIES.split(",")]
     if not known:
         return []
-    names = {name: name if name.endswith(a.suffix) else name + a.suffix for name in work["mix"]}
+    has_batch = re.compile(r"_b\d+$")
+    names = {name: name if has_batch.search(name) else name + a.suffix for name in work["mix"]}
     policies = ",".join(dict.fromkeys(r["policy"] for r in known))
     options = ["--mix", ",".join(f"{names[n]}={w:g}" for n, w in work["mix"].items()), "--policy", policies,
                "--clients", str(work["clients"]), "--requests", str(work["requests"]),
@@ -359,7 +361,7 @@ def arguments():
     m.add_argument("--trace", metavar="FILE",
                    help="what serve_models.py --save-arrivals wrote, for its first run; default: "
                    "drawn again by rate and seed")
-    m.add_argument("--suffix", default="_b1", help="of a profile's name behind the model's")
+    m.add_argument("--suffix", default="_b1", help="of the profile's name of a model that names no batch")
     d = modes.add_parser("draw", help="draws the rows that --json wrote, runs nothing")
     d.add_argument("results", metavar="FILE")
     d.add_argument("--plot", metavar="FILE", required=True, help=".svg or .png (gnuplot)")

@@ -40,9 +40,9 @@ else
 fi
 
 # The results of PyTorch models, as one document and as a sweep: here serve_mix stands in.
-"$bin/serve_mix" --mix resnet18_b1=2,lenet_b1=1 --policy srpt,single --load 0.9 --requests 100 --seed 3 \
+"$bin/serve_mix" --mix resnet18_b1=2,lenet_b8=1 --policy srpt,single --load 0.9 --requests 100 --seed 3 \
   --lanes 5 --quiet --no-progress --json m.json
-"$bin/serve_mix" --mix resnet18_b1=2,lenet_b1=1 --policy srpt --load 0.9 --requests 100 --seed 4 \
+"$bin/serve_mix" --mix resnet18_b1=2,lenet_b8=1 --policy srpt --load 0.9 --requests 100 --seed 4 \
   --lanes 5 --quiet --no-progress --json m2.json
 python3 - <<'PY'
 import json
