@@ -20,6 +20,7 @@ namespace gsched_server {
                                                               std::uint32_t number) {
   gsched::server_options how;
   how.dispatch.preemption.real_time_lanes = s.real_time_lanes;
+  how.spin = s.spin;
   if (!s.apart.empty()) how.dispatch.corun.rule = s.apart.at(number);
   return how;
 }

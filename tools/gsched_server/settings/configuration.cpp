@@ -59,6 +59,8 @@ public:
            }},
           {"real_time_lanes",
            [&](const json& v, const std::string& at) { c.real_time_lanes = count(v, at, 0, 64); }},
+          {"spin_us",
+           [&](const json& v, const std::string& at) { c.spin_us = real(v, at, 0, 1e6); }},
           {"slow_down_limit",
            [&](const json& v, const std::string& at) { c.slow_down_limit = slow_down(v, at); }},
           {"slow_downs",

@@ -32,6 +32,7 @@ struct configuration {
   tls_files tls;                    ///< what is not there is empty
   std::vector<std::string> profiles;
   std::uint32_t real_time_lanes = 1;
+  double spin_us = 50;
   std::optional<double> slow_down_limit; ///< of each model; unset: none
   std::optional<std::string> slow_downs; ///< where they come from
   std::uint32_t requests = 1024;

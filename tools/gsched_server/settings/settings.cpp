@@ -263,6 +263,7 @@ settings read(const raw_options& raw, const command_line& line) {
              : c.policy                ? to_policy(file + ": /policy", *c.policy)
                                        : raw.policy;
   s.real_time_lanes = c.real_time_lanes;
+  s.spin = gsched::from_us(c.spin_us);
   if (line.is_given("--slow-down-limit"))
     s.slow_down_limit =
         to_number("--slow-down-limit", raw.slow_down_limit, {1, most_slow_down, false, "a ratio"});
@@ -386,6 +387,7 @@ std::string settings::fixed_difference(const settings& other) const {
     return "device";
   if (policy != other.policy) return "policy";
   if (real_time_lanes != other.real_time_lanes) return "real_time_lanes";
+  if (spin != other.spin) return "spin_us";
   if (slow_downs != other.slow_downs) return "slow_downs";
   if (!same_neighbours(*this, other)) return "models with slow_down_limit";
   if (grpc != other.grpc) return "grpc";

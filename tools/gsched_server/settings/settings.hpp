@@ -80,8 +80,9 @@ struct settings : changeable {
   std::vector<common::device_choice> devices; ///< one or more
   std::string policy = "srpt+deficit";
   std::uint32_t real_time_lanes = 1;
-  double slow_down_limit = gsched::corun_limit::none; ///< of models without one of their own
-  std::string slow_downs = "predicted";               ///< where they come from
+  gsched::duration spin = std::chrono::microseconds{50}; ///< see gsched::server_options
+  double slow_down_limit = gsched::corun_limit::none;    ///< of models without one of their own
+  std::string slow_downs = "predicted";                  ///< where they come from
   std::string slow_downs_at; ///< the option, or the place in the configuration, that says so
   /// Which models do not run side by side, on each device; none: all do. Of neighbour_rules().
   std::vector<std::shared_ptr<const gsched::corun_rule>> apart;
