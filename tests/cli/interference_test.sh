@@ -322,7 +322,7 @@ assert len(rows) == 2, rows
 assert abs(sum(r["predicted"] - r["measured"] for r in rows)) < 0.01, rows # both rows' mean is met
 assert all(abs(r["predicted"] - r["measured"]) < 0.05 for r in rows), rows
 PY
-refuses "no graph beside one that only starts kernels, on other SMs, expected some, as of measure pairs --beside ticks" \
+refuses "no graph beside one that only starts kernels, on other SMs, expected some, as of measure starts" \
   calibrate "${starts[@]}" --starts pairs.csv --solo "$solo"
 refuses "--starts" calibrate --starts nowhere.csv
 sed '1s/$/,start_loss_us/; 2,$s/$/,-1/' "$solo" > negative.csv

@@ -88,6 +88,21 @@ for r in probes + kernels:
     assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
     assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY
+begins() { serves starts --models saxpy,sort --out begun --minutes 1 --busy --quiet --json begun.json; }
+begins
+expect "graphs beside one that only starts kernels" python3 - <<'PY'
+import csv, json
+machine = json.load(open("begun/machine.json"))
+rows = list(csv.DictReader(open("begun/start_pairs.csv")))
+assert len(rows) == (2 * 3 if len(machine["sm_groups"]) >= 4 else len(rows)), rows
+assert {r["model_a"] for r in rows} == {"ticks"} and {r["model_b"] for r in rows} == {"saxpy", "sort"}, rows
+for r in rows:
+    assert int(r["sms_a"]) + int(r["sms_b"]) <= machine["sms"], r
+    assert float(r["corun_b_us"]) > 0.8 * float(r["solo_b_us"]) > 0, r
+PY
+cp -r begun begun_before
+begins
+expect "starts measured again" diff -r begun begun_before
 run counters --models saxpy --probes fp32:2 --out counted --minutes 1 --busy --quiet
 if [ "$rc" -eq 1 ] && grep -qE '^measure: (counters|CUPTI): ' err && [ "$(wc -l <err)" -eq 1 ]; then
   echo "no counters here: $(cat err)"
@@ -103,6 +118,19 @@ for name in solo:
             assert o["counters"]["ipc"] > 0 and o["counters"]["us"] > 0, o
 assert float(solo["probe_fp32_2"]["sm_pct"]) > 10, solo
 PY
+  serves counters --models saxpy,sort --probes fp32:2 --out begun --minutes 1 --busy --quiet
+  serves counters --models saxpy,sort,ticks --probes fp32:2 --out begun --minutes 1 --busy --quiet --json again.json
+  expect "counters of what only starts kernels, once" python3 - <<'PY'
+import csv, json
+solo = [r["model"] for r in csv.DictReader(open("begun/solo_metrics.csv"))]
+assert sorted(solo) == ["probe_fp32_2", "saxpy", "sort", "ticks"], solo
+said, = json.load(open("again.json"))["parts"]
+assert said["rows"] == 0 and said["kept"] == 4, said
+PY
+  program=interference bin=$GSCHED_BIN_DIR/interference
+  serves calibrate --starts begun/start_pairs.csv --solo begun/solo_metrics.csv --profiles begun/profiles --out begun/lost.csv
+  expect "start losses" grep -q start_loss_us begun/lost.csv
+  program=measure bin=$GSCHED_BIN_DIR/measure
   run latency --models saxpy --out counted --minutes 0.5 --busy --quiet
   [ "$rc" -eq 0 ] || fail "latency beside profiles: got $rc"
   expect "a profile with the times on fewer SMs" python3 - <<'PY'

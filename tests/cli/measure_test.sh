@@ -33,7 +33,7 @@ ends() { # ends CODE TEXT ARGS...: exit code and, but for 0, one line on stderr 
 
 profile=$GSCHED_SOURCE_DIR/tools/data/profiles/lenet_b1.json
 both() { # what the program and the module of Python refuse alike
-  for what in latency pairs probes kernels counters all; do
+  for what in latency pairs starts probes kernels counters all; do
     ends 0 "--out" "$what" --help
     ends 2 "--out: not given" "$what" --models sort
     ends 2 "--models: not given" "$what" --out made

@@ -102,7 +102,7 @@ void find_start_losses(calibration& into, workloads& known, const group_set& sta
   if (groups.empty())
     throw error(errc::too_small,
                 "calibrate: no graph beside one that only starts kernels, on other SMs, expected "
-                "some, as of measure pairs --beside ticks");
+                "some, as of measure starts");
   std::map<model_batch, sums> by;
   for (const double us : {0., 1.}) {
     for (const known_group* g : groups) known.set_start_loss(graph_of(*beside_starts(*g)), {us});

@@ -69,9 +69,8 @@ Calibration
   Counters do not say all of a graph. calibrate finds four numbers for it, and writes the solo
   metrics with them; predictions use them, and plans all but start_loss_us.
   start_loss_us  what it loses as a kernel of another graph starts on other SMs, which empties its
-               L1 caches: of --starts, pairs with a graph of kernels that do nothing (measure pairs
-               --models mine,ticks --beside ticks); without it, it is estimated from the waits of
-               the profile's kernels
+               L1 caches: of --starts, pairs with a graph of kernels that do nothing (measure
+               starts); without it, it is estimated from the waits of the profile's kernels
   l2_loss      how much longer it takes when neighbours push its data out of L2: of --probes, a graph
                beside a copy by few blocks (measure probes --probes copy:4096:4 --split own)
   sensitivity, of --corun, how much more or less it is slowed than the law says, and slows others,
@@ -96,7 +95,7 @@ Examples
   interference calibrate --probes mine/probes.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with what each graph loses of L2
-  interference calibrate --starts mine/corun_pairs.csv --solo mine/solo_metrics.csv
+  interference calibrate --starts mine/start_pairs.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with what each graph loses by starts
   interference paper

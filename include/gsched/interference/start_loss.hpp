@@ -11,9 +11,9 @@ namespace gsched {
 
 /// What a graph loses as a kernel of another graph starts on other SMs. A GPU empties the L1 caches
 /// and the caches of constants of all its SMs as any kernel starts, and running kernels read again
-/// what they had there. Kernels of one thread that do nothing measure it (`measure pairs --beside
-/// ticks`, `interference calibrate --starts`). Where it is not known, each kernel's is estimated from
-/// its waits; without these replay_law::lost_us counts.
+/// what they had there. Kernels of one thread that do nothing measure it (`measure starts`,
+/// `interference calibrate --starts`). Where it is not known, each kernel's is estimated from its waits;
+/// without these replay_law::lost_us counts.
 ///
 /// Source   gsched.gpu.block_starts on one H200; how it was chosen: docs/research/start_loss.md.
 /// Units    microseconds, 0 to `most`.

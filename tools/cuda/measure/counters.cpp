@@ -96,6 +96,8 @@ part_report measure_counters(session& s, double until) {
   std::vector<counted_graph> missing;
   for (const measured_graph& g : s.graphs)
     if (!is_there(g.model, g.batch)) missing.push_back(counted(g));
+  if (s.ticks != nullptr && !s.measures(*s.ticks) && !is_there(s.ticks->model, s.ticks->batch))
+    missing.push_back(counted(*s.ticks));
   // Also the probes, where they stand beside graphs or are asked for.
   const bool with_probes =
       !s.how.probes.all() ||

@@ -26,6 +26,7 @@ namespace {
 constexpr std::array tables{"latency_batch_partition.csv",
                             "corun_pairs.csv",
                             "corun_groups.csv",
+                            start_pairs_name,
                             "probes.csv",
                             "held_up.csv",
                             "kernels.csv",

@@ -8,6 +8,9 @@
 
 namespace measure {
 
+/// Each graph beside one that only starts kernels.
+inline constexpr const char* start_pairs_name = "start_pairs.csv";
+
 /// Refuses a folder with measurements of another machine. Changes nothing.
 /// Errors   bad_option, one line with what differs.
 void check_folder(const std::filesystem::path& out, const gsched::machine& here);

@@ -106,6 +106,9 @@ void check_names(const std::vector<measured_graph>& all) {
 
 } // namespace
 
+measured_graph make_ticks() { return built_in("ticks"); }
+bool is_ticks(const measured_graph& g) { return g.model == "ticks" && g.batch == 1; }
+
 std::vector<measured_graph> make_graphs(const options& o,
                                         std::span<const ::measure_graph> captured) {
   std::vector<measured_graph> all;

@@ -35,4 +35,8 @@ struct measured_graph {
 [[nodiscard]] std::vector<measured_graph> make_graphs(const options& o,
                                                       std::span<const ::measure_graph> captured);
 
+/// The built-in graph `ticks`, which only starts kernels.
+[[nodiscard]] measured_graph make_ticks();
+[[nodiscard]] bool is_ticks(const measured_graph& g);
+
 } // namespace measure

@@ -32,6 +32,7 @@ Measures graphs on a GPU for plan, serve_partitions and interference, and writes
   latency_batch_partition.csv  latency: each graph alone, by SMs
   corun_pairs.csv              pairs: two graphs at once, on SMs of their own and on the same ones
   corun_groups.csv             pairs: more than two at once, likewise
+  start_pairs.csv              starts: each graph beside one that only starts kernels
   probes.csv                   probes: graphs beside kernels that use one resource each
   held_up.csv                  probes: which kernels wait for sleeping blocks to end
   kernels.csv                  kernels: each kernel by itself beside probes (not of `all`)
@@ -54,8 +55,8 @@ Examples
 Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
 GPU hangs.)";
 
-constexpr std::array known_parts{part::latency, part::pairs, part::probes, part::kernels,
-                                 part::counters};
+constexpr std::array known_parts{part::latency, part::pairs,   part::starts,
+                                 part::probes,  part::kernels, part::counters};
 
 struct raw_options {
   std::string out, models, sms, beside, probes, split = "both", groups = "12", group_sizes = "3,4",
@@ -103,11 +104,13 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
     line.option("--beside", raw.beside, "NAME[_bBATCH],...",
                 "pairs: only those with one of these graphs; two are enough for\ninterference "
                 "calibrate; default: all pairs");
-    line.option("--window", raw.window, "MS", "pairs: graphs run together for so long, at least");
     line.option("--groups", raw.groups, "N", "pairs: so many groups of more than two graphs");
     line.option("--group-sizes", raw.group_sizes, "N,...", "pairs: of so many graphs, in turn");
     line.option("--seed", raw.seed, "N", "pairs: their order, and the groups");
   }
+  if (has(part::pairs) || has(part::starts))
+    line.option("--window", raw.window, "MS",
+                "pairs, starts: graphs run together for so long, at least");
   if (has(part::probes) || has(part::kernels) || has(part::counters))
     line.option(
         "--probes", raw.probes, (std::string(gsched::cuda::probe_form) + ",...").c_str(),
@@ -239,6 +242,7 @@ const char* name_of(part p) noexcept {
   switch (p) {
   case part::latency: return "latency";
   case part::pairs: return "pairs";
+  case part::starts: return "starts";
   case part::probes: return "probes";
   case part::kernels: return "kernels";
   case part::counters: return "counters";
@@ -255,6 +259,8 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
   declare(line, raw, {part::latency});
   line.subcommand("pairs", "Graphs at the same time");
   declare(line, raw, {part::pairs});
+  line.subcommand("starts", "Each graph beside one that only starts kernels");
+  declare(line, raw, {part::starts});
   line.subcommand("probes", "Graphs, and probes, beside a probe of each resource of the GPU");
   declare(line, raw, {part::probes});
   line.subcommand("kernels", "Each kernel by itself, alone and beside probes");
@@ -262,7 +268,7 @@ std::optional<options> parse_options(int argc, const char* const* argv, bool cap
   line.subcommand("counters", "Profiles with hardware counters of each kernel");
   declare(line, raw, {part::counters});
   line.subcommand("all", "All of these but kernels");
-  declare(line, raw, {part::latency, part::pairs, part::probes, part::counters});
+  declare(line, raw, {part::latency, part::pairs, part::starts, part::probes, part::counters});
   if (!line.parse(argc, argv)) return std::nullopt;
   return read(raw, line.chosen(), captured);
 }

@@ -19,7 +19,7 @@ namespace measure {
 
 /// What is measured, in the order in which `all` does it, which leaves out `kernels`.
 /// The profiler comes last: it can slow what runs after it in the process.
-enum class part : std::uint8_t { latency, pairs, probes, kernels, counters };
+enum class part : std::uint8_t { latency, pairs, starts, probes, kernels, counters };
 
 /// Which SMs a graph and a probe beside it have.
 enum class sm_split : std::uint8_t {

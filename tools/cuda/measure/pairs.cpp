@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "measure/folder.hpp"
 #include "measure/gpu_works.hpp"
 #include "measure/row_file.hpp"
 #include "measure/schedule.hpp"
@@ -30,15 +31,20 @@ struct measured_together {
   double overlap = 1;
 };
 
+/// Of these graphs, each by its place.
+using graph_list = std::vector<const measured_graph*>;
+
 class companies {
 public:
-  companies(session& s, part_report& report)
-      : session_(s), report_(report), replays_(options_of(s)) {}
+  companies(session& s, graph_list graphs, part_report& report)
+      : session_(s), graphs_(std::move(graphs)), report_(report), replays_(options_of(s)) {}
+
+  [[nodiscard]] const graph_list& graphs() const noexcept { return graphs_; }
 
   [[nodiscard]] std::string name(const company& c) const {
     std::string all;
     for (const company::member& m : c.members)
-      all += (all.empty() ? "" : "+") + session_.graphs[m.graph].name();
+      all += (all.empty() ? "" : "+") + graphs_[m.graph]->name();
     return all;
   }
 
@@ -95,10 +101,11 @@ private:
     return o;
   }
   [[nodiscard]] const cuda::program& program_of(const company::member& m) const {
-    return *session_.graphs[m.graph].instances[m.instance];
+    return *graphs_[m.graph]->instances[m.instance];
   }
 
   session& session_;
+  graph_list graphs_;
   part_report& report_;
   cuda::replayer replays_;
 };
@@ -123,11 +130,19 @@ std::vector<std::size_t> named_graphs(const session& s) {
   return those;
 }
 
+graph_list graphs_of(part p, const session& s) {
+  graph_list all;
+  for (const measured_graph& g : s.graphs) all.push_back(&g);
+  if (p == part::starts && !s.measures(*s.ticks)) all.push_back(s.ticks);
+  return all;
+}
+
+/// `pairs`, with groups of more graphs, or `starts`.
 class pair_part {
 public:
-  explicit pair_part(session& s)
-      : session_(s), together_(s, report_),
-        pairs_(s.how.out / "corun_pairs.csv",
+  pair_part(part p, session& s)
+      : session_(s), together_(s, graphs_of(p, s), report_),
+        pairs_(s.how.out / (p == part::pairs ? "corun_pairs.csv" : start_pairs_name),
                {"model_a", "batch_a", "sms_a", "model_b", "batch_b", "sms_b", "solo_a_us",
                 "solo_b_us", "corun_a_us", "corun_b_us", "corun_a_p10_us", "corun_a_p90_us",
                 "corun_b_p10_us", "corun_b_p90_us", "overlap", "solo_a_p10_us", "solo_a_p90_us",
@@ -137,10 +152,10 @@ public:
                 {"group", "model", "batch", "sms", "solo_us", "corun_us", "corun_p10_us",
                  "corun_p90_us", "solo_p10_us", "solo_p90_us"},
                 1) {
-    report_.name = name_of(part::pairs);
+    report_.name = name_of(p);
   }
 
-  part_report run(double until) {
+  part_report run_pairs(double until) {
     std::mt19937_64 random(session_.how.seed);
     std::vector<std::size_t> instances;
     for (const measured_graph& g : session_.graphs) {
@@ -159,6 +174,24 @@ public:
     return report_;
   }
 
+  /// Each graph beside the one that only starts kernels, on SMs of their own.
+  part_report run_starts(double until) {
+    const graph_list& all = together_.graphs();
+    const auto ticks =
+        static_cast<std::size_t>(std::find(all.begin(), all.end(), session_.ticks) - all.begin());
+    if (session_.on.groups().size() < 2)
+      report_.notes.emplace_back("left out: this GPU has no partitions");
+    std::vector<company> pairs;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != ticks) pairs.push_back({{{ticks, 0}, {i, 0}}});
+    std::mt19937_64 random(session_.how.seed);
+    std::shuffle(pairs.begin(), pairs.end(), random);
+    pending missing;
+    for (company& c : pairs) add(missing, std::move(c), false);
+    measure_all(missing, until);
+    return report_;
+  }
+
 private:
   using pending = std::vector<std::pair<company, std::vector<split>>>;
 
@@ -170,13 +203,15 @@ private:
     }
   }
 
-  /// Adds a company with those splits that have no rows yet; nothing if all have.
-  void add(pending& to, company c) {
+  /// Adds a company with those splits that have no rows yet; nothing if all have. Those of a pair end
+  /// with that in which both share all SMs.
+  void add(pending& to, company c, bool shared = true) {
     const std::size_t groups = session_.on.groups().size();
     const std::size_t n = c.members.size();
     std::vector<split> splits =
         n == 2 ? splits_for_two(groups)
                : std::vector<split>{equal_split(groups, n), shared_split(groups, n)};
+    if (!shared) splits.pop_back();
     std::erase_if(splits, [&](const split& where) {
       if (where.empty()) return true;
       const bool there =
@@ -188,7 +223,7 @@ private:
   }
 
   [[nodiscard]] const measured_graph& graph(const company& c, std::size_t i) const {
-    return session_.graphs[c.members[i].graph];
+    return *together_.graphs()[c.members[i].graph];
   }
   [[nodiscard]] row_file::row pair_key(const company& c, const split& where) const {
     row_file::row key;
@@ -245,6 +280,11 @@ private:
 
 void check_pairs(const session& s) { static_cast<void>(named_graphs(s)); }
 
-part_report measure_pairs(session& s, double until) { return pair_part(s).run(until); }
+part_report measure_pairs(session& s, double until) {
+  return pair_part(part::pairs, s).run_pairs(until);
+}
+part_report measure_starts(session& s, double until) {
+  return pair_part(part::starts, s).run_starts(until);
+}
 
 } // namespace measure

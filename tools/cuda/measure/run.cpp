@@ -17,10 +17,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -35,6 +39,7 @@ double weight_of(part p) noexcept {
   switch (p) {
   case part::latency: return 1;
   case part::pairs: return 2.5;
+  case part::starts: return 0.3;
   case part::probes: return 1.5;
   case part::kernels: return 1.5;
   case part::counters: return 1.5;
@@ -51,11 +56,24 @@ part_report measure(part p, session& s, double until) {
   switch (p) {
   case part::latency: return measure_latency(s, until);
   case part::pairs: return measure_pairs(s, until);
+  case part::starts: return measure_starts(s, until);
   case part::probes: return measure_probes(s, until);
   case part::kernels: return measure_kernels(s, until);
   case part::counters: return measure_counters(s, until);
   }
   return {};
+}
+
+bool has(const options& o, part p) {
+  return std::find(o.parts.begin(), o.parts.end(), p) != o.parts.end();
+}
+
+/// Whether a part needs the graph that only starts kernels: the counters need it where others have
+/// been measured beside it.
+bool needs_ticks(const options& o) {
+  std::error_code ignored;
+  return has(o, part::starts) || (has(o, part::counters) && !o.anew &&
+                                  std::filesystem::exists(o.out / start_pairs_name, ignored));
 }
 
 /// The report of f(), with the seconds that it took.
@@ -112,7 +130,10 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   if (!o.anew) check_folder(o.out, here); // before the graphs are made, which takes long
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
-  session s{o, gpu, graphs, on, dog};
+  std::optional<measured_graph> ticks;
+  const auto named = std::find_if(graphs.begin(), graphs.end(), is_ticks);
+  if (needs_ticks(o) && named == graphs.end()) ticks = make_ticks();
+  session s{o, gpu, graphs, ticks ? &*ticks : named != graphs.end() ? &*named : nullptr, on, dog};
   for (const part p : o.parts) check_choices(p, s);
   if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
     throw common::run_error(errc::device_failed, line + " --busy measures all the same");

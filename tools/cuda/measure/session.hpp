@@ -11,6 +11,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda_tools/replaying.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -42,8 +43,15 @@ struct session {
   const options& how;
   const gsched::cuda::gpu& gpu;
   std::vector<measured_graph>& graphs;
+  const measured_graph* ticks; ///< of these or not; null: no part needs it
   places& on;
   common::step_watchdog& dog;
+
+  /// Whether it is one of `graphs`.
+  [[nodiscard]] bool measures(const measured_graph& g) const noexcept {
+    return std::any_of(graphs.begin(), graphs.end(),
+                       [&](const measured_graph& one) { return &one == &g; });
+  }
 
   using clock = std::chrono::steady_clock;
   clock::time_point begun = clock::now();
@@ -91,6 +99,7 @@ void check_pairs(const session& s);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
 [[nodiscard]] part_report measure_pairs(session& s, double until);
+[[nodiscard]] part_report measure_starts(session& s, double until);
 [[nodiscard]] part_report measure_probes(session& s, double until);
 [[nodiscard]] part_report measure_kernels(session& s, double until);
 [[nodiscard]] part_report measure_counters(session& s, double until);
