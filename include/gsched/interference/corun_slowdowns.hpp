@@ -20,7 +20,7 @@ namespace gsched {
 ///          median of a short graph's replays is not their mean.
 /// Order    all graphs start at the same time; an earlier graph's kernel counts as the older one.
 /// Cost     60 to 210 ms for two graphs on the same SMs and the default window, 2 ms for two on SMs
-///          of their own. O(graphs squared). On shared SMs a graph with branches is also replayed
+///          of their own. O(graphs cubed). On shared SMs a graph with branches is also replayed
 ///          alone, five times.
 /// Threads  a pure function.
 [[nodiscard]] inline std::vector<double> corun_slowdowns(std::span<const corunner> graphs,
