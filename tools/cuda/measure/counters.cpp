@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
@@ -99,10 +98,8 @@ part_report measure_counters(session& s, double until) {
   if (s.ticks != nullptr && !s.measures(*s.ticks) && !is_there(s.ticks->model, s.ticks->batch))
     missing.push_back(counted(*s.ticks));
   // Also the probes, where they stand beside graphs or are asked for.
-  const bool with_probes =
-      !s.how.probes.all() ||
-      std::find(s.how.parts.begin(), s.how.parts.end(), part::probes) != s.how.parts.end() ||
-      fs::exists(s.how.out / "probes.csv", failed);
+  const bool with_probes = !s.how.probes.all() || s.how.has(part::probes) ||
+                           fs::exists(s.how.out / "probes.csv", failed);
   for (const cuda::probe_options& p : with_probes ? chosen(probe_list(s.gpu.sms), s.how.probes)
                                                   : std::vector<cuda::probe_options>{})
     try {

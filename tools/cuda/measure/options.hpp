@@ -7,6 +7,7 @@
 
 #include <gsched/core/quantity.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -55,6 +56,10 @@ struct options : common::outputs {
   std::uint64_t seed = 1;
   bool anew = false;
   bool busy = false; ///< measure although the GPU seems to be in use
+
+  [[nodiscard]] bool has(part p) const {
+    return std::find(parts.begin(), parts.end(), p) != parts.end();
+  }
 };
 
 /// `captured` graphs of this process are measured besides those that the options name.

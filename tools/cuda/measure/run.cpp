@@ -64,16 +64,13 @@ part_report measure(part p, session& s, double until) {
   return {};
 }
 
-bool has(const options& o, part p) {
-  return std::find(o.parts.begin(), o.parts.end(), p) != o.parts.end();
-}
-
 /// Whether a part needs the graph that only starts kernels: the counters need it where others have
 /// been measured beside it.
 bool needs_ticks(const options& o) {
+  if (o.has(part::starts)) return true;
   std::error_code ignored;
-  return has(o, part::starts) || (has(o, part::counters) && !o.anew &&
-                                  std::filesystem::exists(o.out / start_pairs_name, ignored));
+  return o.has(part::counters) && !o.anew &&
+         std::filesystem::exists(o.out / start_pairs_name, ignored);
 }
 
 /// The report of f(), with the seconds that it took.
@@ -130,10 +127,11 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
   if (!o.anew) check_folder(o.out, here); // before the graphs are made, which takes long
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
-  std::optional<measured_graph> ticks;
   const auto named = std::find_if(graphs.begin(), graphs.end(), is_ticks);
-  if (needs_ticks(o) && named == graphs.end()) ticks = make_ticks();
-  session s{o, gpu, graphs, ticks ? &*ticks : named != graphs.end() ? &*named : nullptr, on, dog};
+  const measured_graph* ticks = named != graphs.end() ? &*named : nullptr;
+  std::optional<measured_graph> made; // where the options do not name it
+  if (ticks == nullptr && needs_ticks(o)) ticks = &made.emplace(make_ticks());
+  session s{o, gpu, graphs, ticks, on, dog};
   for (const part p : o.parts) check_choices(p, s);
   if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
     throw common::run_error(errc::device_failed, line + " --busy measures all the same");
