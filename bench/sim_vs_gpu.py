@@ -176,8 +176,8 @@ def same_on_simulator(a, server, document, first):
     known = [r for r in document["runs"] if r["policy"] in POLICIES.split(",")]
     if not known:
         return []
-    has_batch = re.compile(r"_b\d+$")
-    names = {name: name if has_batch.search(name) else name + a.suffix for name in work["mix"]}
+    whole = re.compile(rf"_b\d+$|{re.escape(a.suffix)}$")
+    names = {name: name if whole.search(name) else name + a.suffix for name in work["mix"]}
     policies = ",".join(dict.fromkeys(r["policy"] for r in known))
     options = ["--mix", ",".join(f"{names[n]}={w:g}" for n, w in work["mix"].items()), "--policy", policies,
                "--clients", str(work["clients"]), "--requests", str(work["requests"]),

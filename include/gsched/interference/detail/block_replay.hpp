@@ -508,7 +508,8 @@ private:
     for (std::size_t j = 0; j < running_.size(); ++j) {
       const lane& other = *running_[j];
       if (j < k && other.region != l.region) older += other.dispatch;
-      if (j != k && other.resident > 0) add(around, k, j, blocks);
+      if (j != k && other.resident > 0)
+        add(around, l, other, blocks, j < k, slowed_by_third(k, j, blocks));
     }
     const double here = blocks[l.number];
     const double slow = law_.slowdown(use_of(l, here), here * l.shape.warps, around);
@@ -516,37 +517,32 @@ private:
                 std::max(slow, replay_law::waits_for_dispatcher(l.dispatch, older)));
   }
 
-  /// Adds the j-th running kernel to what the k-th meets on an SM with so many blocks of each lane.
-  void add(surroundings& around, std::size_t k, std::size_t j,
-           const std::vector<std::uint32_t>& blocks) const {
-    const lane& other = *running_[j];
+  /// Adds a neighbour to what a kernel meets on an SM with so many blocks of each lane, while others
+  /// slow the neighbour.
+  void add(surroundings& around, const lane& l, const lane& other,
+           const std::vector<std::uint32_t>& blocks, bool is_older, double slow = 1) const {
     const double near = blocks[other.number];
-    demand d = beside(*running_[k], other, near);
-    if (near > 0 && graphs_.size() > 2 && other.graph != running_[k]->graph)
-      d = slowed(d, slowed_by_third(k, j, blocks));
-    around.add(d, near > 0 ? 1 : 0, 1, near * other.shape.warps, j < k);
+    demand d = beside(l, other, near);
+    if (slow > 1) {
+      for (double& use : d.use) use /= slow;
+      d.queue_cycles /= slow;
+      d.waits.blocked /= slow;
+    }
+    around.add(d, near > 0 ? 1 : 0, 1, near * other.shape.warps, is_older);
   }
-  /// What a kernel takes while others slow it.
-  [[nodiscard]] static demand slowed(demand d, double slow) noexcept {
-    for (double& use : d.use) use /= slow;
-    d.queue_cycles /= slow;
-    d.waits.blocked /= slow;
-    return d;
-  }
-  /// How much the graphs other than these two slow the j-th running kernel on such an SM. By the k-th
-  /// it is slowed in a pair too, and the law was fitted to pairs with what each takes alone.
+  /// How much the graphs other than these two slow the j-th running kernel, if it is on such an SM: 1 in
+  /// a pair, which the law was fitted to with what each takes alone.
   [[nodiscard]] double slowed_by_third(std::size_t k, std::size_t j,
                                        const std::vector<std::uint32_t>& blocks) const {
     const lane& l = *running_[j];
-    surroundings around;
-    for (std::size_t i = 0; i < running_.size(); ++i) {
-      const lane& other = *running_[i];
-      if (other.graph == l.graph || other.graph == running_[k]->graph || !(other.resident > 0))
-        continue;
-      const double near = blocks[other.number];
-      around.add(beside(l, other, near), near > 0 ? 1 : 0, 1, near * other.shape.warps, i < j);
-    }
+    const lane& first = *running_[k];
     const double here = blocks[l.number];
+    if (graphs_.size() < 3 || l.graph == first.graph || !(here > 0)) return 1;
+    surroundings around;
+    for (std::size_t i = 0; i < running_.size(); ++i)
+      if (const lane& other = *running_[i];
+          other.graph != l.graph && other.graph != first.graph && other.resident > 0)
+        add(around, l, other, blocks, i < j);
     return std::max(1.0, law_.slowdown(use_of(l, here), here * l.shape.warps, around));
   }
 
