@@ -306,6 +306,17 @@ TEST_CASE("a kernel alone takes its time, however early some of its blocks end")
   }
 }
 
+TEST_CASE("a kernel of few blocks is slowed from its whole time, however early some of them end") {
+  kernel_chain clocks = chain({kernel(100, sms, 2)}); // it lowers the clock by 9%, and no more
+  clocks.endless = clocks.kernels[0].takes.low_clock = true;
+  for (const double blocks : {1.0, 2.0, 3.0, sms}) {
+    chain_kernel k = kernel(100, blocks, 4, 8);
+    k.early = 0.4;
+    const kernel_chain few = chain({k, k, k});
+    CHECK(beside({&few, &clocks}, {}, only_placing)[0] == doctest::Approx(1.09).epsilon(0.005));
+  }
+}
+
 TEST_CASE("another graph runs where blocks have ended early") {
   const kernel_chain small = chain({kernel(2, sms / 4, 1)}); // of whole SMs
   const auto slowdown = [&](double early) {

@@ -607,9 +607,26 @@ TEST_CASE("contention: accesses to shared memory wait for the wavefronts that ar
   // Each waits for all of the other's: 4 warps with 32 and with 16 wavefronts.
   CHECK(slowdown(law, two, 0) == doctest::Approx(0.99 * 1.5).epsilon(0.05));
   CHECK(slowdown(law, two, 1) == doctest::Approx(0.99 * 3).epsilon(0.05));
-  // A kernel with many accesses under way waits less for each one's.
+  // A kernel with many accesses under way waits less for each one's: with many warps, or with several
+  // of each, as the latency of one says. So 0.99 * 200 of its own wait for 128 of the other's.
   const std::vector<running> wide{{long_access, 4}, {short_access, 32}};
   CHECK(slowdown(law, wide, 1) < 0.6 * slowdown(law, two, 1));
+  std::vector<running> deep = two;
+  deep[1].takes.waits.shared_cycles = 200;
+  CHECK(slowdown(law, deep, 1) == doctest::Approx(0.99 + 128.0 / 200).epsilon(0.05));
+  CHECK(slowdown(law, deep, 0) == doctest::Approx(0.99 * (1 + 0.99 * 200 / 128)).epsilon(0.05));
+  deep[1].takes.steady = true; // an endless kernel's warps have one each
+  CHECK(slowdown(law, deep, 1) == slowdown(law, two, 1));
+}
+
+TEST_CASE("contention: an FMA instruction waits for a slot or for its pipeline, not for both") {
+  const contention_law law;
+  demand products = with(resource::issue, 0.6), older = products;
+  const double slots = slowdown(law, {{older, 4}, {products, 4}}, 1);
+  products.of(resource::fma) = older.of(resource::fma) = 0.6;
+  CHECK(slowdown(law, {{older, 4}, {products, 4}}, 1) == doctest::Approx(slots));
+  products.of(resource::fma) = older.of(resource::fma) = 0.8; // now that is the scarcer of the two
+  CHECK(slowdown(law, {{older, 4}, {products, 4}}, 1) > slots + 0.3);
 }
 
 } // namespace gsched::testing

@@ -280,6 +280,9 @@ private:
             own.takes.use[r] > 0)
           more[r] =
               std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
+    // An FMA instruction takes an issue slot as well, so a kernel waits for the scarcer of the two.
+    double& fma = more[index(resource::fma)];
+    fma = std::max(0.0, fma - more[index(resource::issue)]);
     if (s.only_endless()) beside_endless(own, s, more);
     return more;
   }
@@ -357,8 +360,9 @@ private:
   [[nodiscard]] static double have_turns(const kernel& own, const surroundings& s,
                                          std::size_t r) noexcept {
     if (!of_two(own, s)) return 0;
-    const double part = r == index(resource::xu) ? 0.4 : r == index(resource::alu) ? 0.2 : 0;
-    return part * std::max(own.takes.waits.memory, s.memory_waits);
+    constexpr double part = 0.4;
+    const bool has = r == index(resource::xu) || r == index(resource::alu);
+    return has ? part * std::max(own.takes.waits.memory, s.memory_waits) : 0;
   }
   /// Whether it shares its SMs with one kernel, and one of both is endless.
   [[nodiscard]] static bool of_two(const kernel& own, const surroundings& s) noexcept {

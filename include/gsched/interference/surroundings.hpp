@@ -73,10 +73,12 @@ struct surroundings {
     return is_near ? 1 : weight_of_traffic(d.waits);
   }
   /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access a
-  /// warp, or what its use says if each is under way for 50 cycles.
+  /// warp, or what its use says if each is under way for 50 cycles, or for as long as is known. Warps
+  /// of an endless kernel have one access each.
   [[nodiscard]] static double waiting_wavefronts(const demand& d, double warps) noexcept {
-    constexpr double cycles = 50;
+    constexpr double usual = 50;
     const double use = d.of(resource::shared_memory);
+    const double cycles = d.steady ? usual : std::max(usual, d.waits.shared_cycles);
     return use > 0 ? std::max(warps * d.conflict, cycles * use) : 0;
   }
 

@@ -427,9 +427,11 @@ private:
     for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] -= l.shape.shares[r] * blocks;
     if (held(i, l) == 0) l.on += 1;
     held(i, l) += blocks;
+    const double early = scatter(l.placements++, i);
+    const bool is_first = !(l.unplaced < l.shape.blocks); // one block at least takes all the time
+    const double time = l.shape.longest - (is_first ? 0 : l.shape.apart * early);
     l.unplaced -= blocks;
     l.resident += blocks;
-    const double time = l.shape.longest - l.shape.apart * scatter(l.placements++, i);
     const bool fetches_code = m.ran != none && m.ran != l.graph && !l.chain->endless;
     m.ran = l.graph;
     m.groups.push_back({l.number, blocks,
