@@ -306,7 +306,7 @@ TEST_CASE("a kernel alone takes its time, however early some of its blocks end")
   }
 }
 
-TEST_CASE("a kernel of few blocks is slowed from its whole time, however early some of them end") {
+TEST_CASE("a kernel of few blocks is slowed all of its time, however early some of them end") {
   kernel_chain clocks = chain({kernel(100, sms, 2)}); // it lowers the clock by 9%, and no more
   clocks.endless = clocks.kernels[0].takes.low_clock = true;
   for (const double blocks : {1.0, 2.0, 3.0, sms}) {
