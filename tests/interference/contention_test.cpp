@@ -65,6 +65,7 @@ struct any_kernels {
       k.takes.low_clock = random() % 3 == 0;
       k.takes.steady = random() % 3 == 0;
       if (random() % 2 == 0) k.takes.waits = waits();
+      k.takes.fixed_stall = (*this)(0, 3);
       k.takes.queue_cycles = random() % 2 == 0 ? (*this)(0, 4000) : 0;
       k.takes.stores = random() % 3 == 0 ? (*this)(0, 1) : 0;
       k.warps = (*this)(1, 64);
@@ -524,15 +525,18 @@ TEST_CASE("contention: a kernel that issues waits for slots of an endless one wi
   demand chain = with(resource::fp64, 0.1);
   chain.of(resource::issue) = 0.2;
   chain.waits.executing = 1;
+  chain.fixed_stall = 4;
   demand other = with(resource::issue, 0.4);
   other.steady = true;
   other.waits.executing = 0.2;
+  other.fixed_stall = 3;
   const auto slow = [&](double warps) { return slowdown(law, {{other, warps}, {chain, 4}}, 1); };
   CHECK(slow(32) == doctest::Approx(1 / (1 - 0.4)).epsilon(0.01)); // what is left to it
   CHECK(slow(4) == doctest::Approx(1).epsilon(0.01));              // one warp fits in between
   CHECK(slowdown(law, {{chain, 4}, {other, 32}}, 0) < 1.3);        // an older one waits less
   demand busy = with(resource::issue, 0.9);
   busy.waits.executing = 1;
+  busy.fixed_stall = 0.1;
   CHECK(slowdown(law, {{other, 32}, {busy, 4}}, 1) < 1.2); // it keeps the slots
 }
 
@@ -627,6 +631,123 @@ TEST_CASE("contention: an FMA instruction waits for a slot or for its pipeline, 
   CHECK(slowdown(law, {{older, 4}, {products, 4}}, 1) == doctest::Approx(slots));
   products.of(resource::fma) = older.of(resource::fma) = 0.8; // now that is the scarcer of the two
   CHECK(slowdown(law, {{older, 4}, {products, 4}}, 1) > slots + 0.3);
+}
+
+TEST_CASE("contention: how long a warp stalls after an instruction, by the counters") {
+  kernel_counters c;
+  c.ipc = 2;
+  c.warps_active = 8.0 / 64; // 8 warps issue 2 instructions a cycle: each one in 4 cycles
+  c.waits.executing = 0.75;  // of which it is not ready to go on for 2 more
+  CHECK(demand_of(c).fixed_stall == doctest::Approx(2));
+  c.waits.executing = 0.2; // as counted: less than it issues
+  CHECK(demand_of(c).fixed_stall == 0);
+  c.waits.executing = 0; // not known
+  CHECK(demand_of(c).fixed_stall == 1);
+}
+
+TEST_CASE(
+    "contention: beside a warp that keeps the slots, runs of instructions wait for their turns") {
+  const contention_law law;
+  demand chain = with(resource::issue, 0.93);
+  chain.waits.executing = 0.96;
+  chain.steady = true;
+  chain.fixed_stall = 0.03;
+  const auto of_graph = [](double issue, double stall) {
+    demand d = with(resource::issue, issue);
+    d.waits.executing = 0.5;
+    d.fixed_stall = stall;
+    return d;
+  };
+  const auto slow = [&](const demand& d, double warps) {
+    return slowdown(law, {{chain, 4}, {d, warps}}, 1);
+  };
+  // As matrix products of FP32 and of tensor cores beside fp32 of four chains: 2.4 and 7 times.
+  CHECK(slow(of_graph(0.48, 0.06), 4) == doctest::Approx(2.6).epsilon(0.1));
+  CHECK(slow(of_graph(0.31, 1.3), 4) == doctest::Approx(5.5).epsilon(0.1));
+  CHECK(slow(of_graph(0.05, 1.3), 4) > 1.5); // although both together ask for less than there is
+  CHECK(slow(of_graph(0.31, 1.3), 32) < slow(of_graph(0.31, 1.3), 4));
+  // Two warps of four schedulers: each asks for twice as much of its own.
+  CHECK(slow(of_graph(0.2, 0.5), 2) == doctest::Approx(slow(of_graph(0.4, 0.5), 4)));
+  double before = 1;
+  for (double stall = 0; stall < 2; stall += 0.1) {
+    const double now = slow(of_graph(0.4, stall), 8);
+    CHECK(now >= before);
+    before = now;
+  }
+  demand unknown = of_graph(0.31, 1);
+  unknown.waits = {};
+  CHECK(slow(unknown, 4) < 5); // as before: all of the pauses are its own
+}
+
+TEST_CASE("contention: of two the one with longer runs of instructions keeps its pace") {
+  const contention_law law;
+  demand chain = with(resource::issue, 0.72); // three additions, then a stall
+  chain.waits.executing = 0.96;
+  chain.steady = true;
+  chain.fixed_stall = 0.33;
+  demand product = with(resource::issue, 0.76);
+  product.waits.executing = 0.79;
+  product.fixed_stall = 0.04;
+  const std::vector<running> two{{chain, 4}, {product, 4}};
+  CHECK(slowdown(law, two, 1) < 1.1); // measured: 1.09, and the chain 2.7
+  CHECK(slowdown(law, two, 0) > 2);
+  product.fixed_stall = 0.33;
+  CHECK(slowdown(law, {{chain, 4}, {product, 4}}, 1) > 1.4);
+}
+
+TEST_CASE("contention: what little a kernel asks for waits for its turn at a full pipeline") {
+  const contention_law law;
+  const auto slow = [&](resource r, double full, double use, double memory) {
+    demand chain = with(r, full);
+    chain.waits.executing = 0.98;
+    chain.steady = true;
+    demand d = with(r, use);
+    d.waits.executing = 0.4;
+    d.waits.memory = memory;
+    return slowdown(law, {{chain, 4}, {d, 4}}, 1);
+  };
+  CHECK(slow(resource::tensor, 0.84, 0.1, 0) == doctest::Approx(1.35).epsilon(0.05));
+  CHECK(slow(resource::alu, 0.97, 0.02, 0) > 1.15);
+  CHECK(slow(resource::xu, 0.995, 0.004, 0) > 1.2);
+  CHECK(slow(resource::xu, 0.995, 0.02, 0.8) < slow(resource::xu, 0.995, 0.02, 0.1));
+  CHECK(slow(resource::alu, 0.7, 0.02, 0) == doctest::Approx(1).epsilon(0.01)); // it has pauses
+}
+
+TEST_CASE("contention: hidden loads wait behind what L2 serves, and not behind DRAM") {
+  const contention_law law;
+  demand reads = with(resource::l2, 0.4);
+  reads.steady = true;
+  reads.waits.memory = 0.85;
+  reads.queue_cycles = 350;
+  reads.kept = 1;
+  demand product = with(resource::l2, 0.1); // its warps wait for their own instructions alone
+  product.waits.executing = 0.7;
+  product.kept = 1;
+  const auto slow = [&] { return slowdown(law, {{reads, 32}, {product, 4}}, 1); };
+  CHECK(slow() == doctest::Approx(1 + 0.9 * (1.2 * 350 - 30) / 290).epsilon(0.1));
+  product.kept = 0; // misses take longer anyway
+  CHECK(slow() < 1.4);
+  product.kept = 1;
+  reads.kept = 0;
+  CHECK(slow() == doctest::Approx(1).epsilon(0.05));
+  reads.kept = 1;
+  product.of(resource::l2) = 0; // it has no loads
+  CHECK(slow() == doctest::Approx(1).epsilon(0.05));
+}
+
+TEST_CASE("contention: code that fills the caches makes a kernel fetch its own again") {
+  const contention_law law;
+  demand code = with(resource::issue, 0.2);
+  code.steady = true;
+  code.waits.instructions = 0.8;
+  code.waits.executing = 0.2;
+  demand d = with(resource::issue, 0.2);
+  d.waits.executing = 0.5;
+  d.waits.instructions = 0.1;
+  CHECK(slowdown(law, {{code, 4}, {d, 4}}, 1) ==
+        doctest::Approx(1 + 0.2 * 0.7 * 0.6).epsilon(0.001));
+  code.waits.instructions = 0.1; // as kernels of graphs do
+  CHECK(slowdown(law, {{code, 4}, {d, 4}}, 1) == doctest::Approx(1).epsilon(0.001));
 }
 
 } // namespace gsched::testing

@@ -27,7 +27,9 @@ namespace gsched {
 /// its own, so the squares of several neighbours add up; the traffic of an endless probe has none,
 /// and the mean of its square is smaller. Accesses of kernels on its SMs wait behind its own, for as
 /// long as these take more than on an idle device, and what they issue waits for slots that its warps
-/// take; where its waits are not known, its warps matter as far as its accesses wait in queues.
+/// take; where its waits are not known, its warps matter as far as its accesses wait in queues. Beside
+/// one endless kernel that keeps the issue slots or a pipeline, instructions wait for their turns, at
+/// the slots the first of each run: a kernel whose warps seldom stall loses little.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
 /// traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for its
 /// loads and its code behind theirs, and for the issue slots that they take.
@@ -43,7 +45,8 @@ namespace gsched {
 ///          on five networks beside bank conflicts; that waits beside kernels of graphs multiply, on
 ///          pairs on shared SMs and a record of their kernels (bench/kernels_beside.py); what else is
 ///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
-///          another on one H100; the others are from
+///          another on one H100; turns, waits behind hits and for code on single kernels of 16 graphs
+///          of PyTorch beside probes on one H200 (kernels_beside_served_batches of bench/results); the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
@@ -175,7 +178,7 @@ struct contention_law {
     const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
-    if (s.at_endless.any()) sum += to_8th(1 + waiting(own.takes, s.at_endless)) - 1;
+    if (s.at_endless.any()) sum += to_8th(1 + waiting_beside_endless(own, s.at_endless)) - 1;
     for (const double more : on_sms(own, s)) sum += more;
     sum += by_bursts(own, s);
     sum += (to_8th(own.l2_part * (l2_use + l2_others)) - own.l2_alone) * own.on_l2;
@@ -183,7 +186,9 @@ struct contention_law {
     if (misses > 0 && dram_rate < dram)
       on_bus = std::max(without_misses, std::min(on_bus, dram_use / (dram - dram_rate)));
     sum += std::max(0.0, to_8th(on_bus) - own.dram_alone) * on_dram;
-    return s.at_graphs.any() ? sum * to_8th(1 + waiting(own.takes, s.at_graphs)) : sum;
+    if (!s.at_graphs.any()) return sum;
+    return sum *
+           to_8th(1 + waiting(own.takes, s.at_graphs) + waiting_for_slots(own.takes, s.at_graphs));
   }
   [[nodiscard]] static double root_8th(double x) noexcept {
     return std::sqrt(std::sqrt(std::sqrt(x)));
@@ -222,9 +227,8 @@ private:
   }
 
   /// What its warps wait beside other kernels, over its time alone. Each access to L2, and each
-  /// fetch of code, waits behind theirs, one to shared memory while L1 cannot pass on their stores;
-  /// and what the kernel issues waits for a free slot, unless it takes nearly all of them.
-  [[nodiscard]] double waiting(const demand& own, const waits_beside& s) const noexcept {
+  /// fetch of code, waits behind theirs, and one to shared memory while L1 cannot pass on their stores.
+  [[nodiscard]] static double waiting(const demand& own, const waits_beside& s) noexcept {
     constexpr double blocked_cycles =
         340; // of shared memory, beside stores that are always blocked
     const warp_waits& w = own.waits;
@@ -233,8 +237,29 @@ private:
     if (w.load_cycles > 0)
       more += w.memory * (s.queue + s.conflicts) / std::max(l2_hit_cycles, w.load_cycles);
     if (w.shared_cycles > 0) more += w.shared_memory * s.blocked * blocked_cycles / w.shared_cycles;
+    return more;
+  }
+  /// The same for a free issue slot, unless the kernel takes nearly all of them.
+  [[nodiscard]] double waiting_for_slots(const demand& own, const waits_beside& s) const noexcept {
     const double gives_way = 1 - older * goes_first(own.of(resource::issue));
-    return more + w.executing * gives_way * s.slots / (1 - s.slots);
+    return own.waits.executing * gives_way * s.slots / (1 - s.slots);
+  }
+
+  /// All that its warps wait beside endless kernels. Kernels hide a latency as long as alone and no
+  /// more, so one that touches memory waits behind accesses that L2 serves whether its warps wait alone
+  /// or not; and as others' code fills the caches, it fetches its own again while it executes.
+  ///
+  /// Source   single kernels of 16 graphs of PyTorch beside probes, on one H200.
+  [[nodiscard]] double waiting_beside_endless(const kernel& own,
+                                              const waits_beside& s) const noexcept {
+    constexpr double hidden = 0.9; // part of the time in which loads are under way
+    constexpr double always = 30;  // cycles by which loads of several sectors take longer anyway
+    constexpr double again = 0.2;  // wait for code, over the time that executes it
+    const demand& d = own.takes;
+    const double idle = l2_hit_cycles * d.kept + l2_miss_cycles * (1 - d.kept);
+    const double behind_hits = hidden * own.on_memory * std::max(0.0, s.hits - always) / idle;
+    return std::max(waiting(d, s), behind_hits) +
+           again * s.code * (d.waits.executing + d.waits.instructions) + waiting_for_slots(d, s);
   }
 
   /// Whether an SM serves accesses to this resource in turns, older and younger kernels alike.
@@ -280,11 +305,91 @@ private:
             own.takes.use[r] > 0)
           more[r] =
               std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
+    if (in_turn_with(own, s)) in_turn(own, s, more);
     // An FMA instruction takes an issue slot as well, so a kernel waits for the scarcer of the two.
     double& fma = more[index(resource::fma)];
     fma = std::max(0.0, fma - more[index(resource::issue)]);
     if (s.only_endless()) beside_endless(own, s, more);
     return more;
+  }
+
+  /// Whether it takes turns with one endless kernel beside it.
+  [[nodiscard]] static bool in_turn_with(const kernel& own, const surroundings& s) noexcept {
+    return s.beside == 1 && s.endless == 1 && surroundings::takes_turns(own.takes);
+  }
+  /// For how many cycles an instruction waits for its turn beside a kernel that keeps a resource of a
+  /// scheduler: only the first of a run of instructions waits for the issue slots, and of those for
+  /// ALUs the fewer, the longer the runs are.
+  [[nodiscard]] static double cycles_until_slot(double fixed_stall, double each) noexcept {
+    return std::min(15.0, 2 + 25 * fixed_stall) * std::pow(each, -0.2);
+  }
+  [[nodiscard]] static double cycles_until_alu(double fixed_stall) noexcept {
+    return std::min(14.0, 2 + 8 * fixed_stall);
+  }
+  static constexpr double cycles_until_tensor = 4.3;
+  /// Special functions wait in a queue; a kernel that waits for memory has the waits under way at once.
+  [[nodiscard]] static double cycles_until_xu(const warp_waits& w, double each) noexcept {
+    return 70 * std::pow(each, -0.4) * squared(1 - w.memory);
+  }
+  /// How much of another's instructions a kernel waits for if both ask for more slots than there are:
+  /// all, unless its runs of instructions are longer, as a warp goes on until it stalls.
+  [[nodiscard]] static double of_others_runs(double fixed_stall, double others) noexcept {
+    constexpr double shortest = 0.05, least_stall = 0.01;
+    return std::min(1.0, (shortest + fixed_stall) / std::max(least_stall, others));
+  }
+
+  /// What the resources of a scheduler add if the kernel takes turns at them: its demand is that of
+  /// schedulers with warps of its own. What little one asks for waits as well.
+  ///
+  /// Source   as waiting_beside_endless.
+  void in_turn(const kernel& own, const surroundings& s,
+               std::array<double, resources_on_sm>& more) const noexcept {
+    const double resident = own.warps - warps_to_fill;
+    const double each = on_scheduler(resident);
+    const double stall = own.takes.fixed_stall;
+    const auto add = [&](resource at, double others, double cycles) {
+      const std::size_t r = index(at);
+      const double use = std::min(1.0, own.takes.use[r] * denser(resident));
+      if (!(use > 0) || !(s.sum[r] > 0)) return;
+      const double both = use + others * s.sum[r];
+      const double slow = slowed_in_turn(both, 1 + use * cycles, s.most[r]);
+      more[r] = std::max(to_8th(both) - to_8th(use), to_8th(slow) - 1);
+    };
+    const double runs = of_others_runs(stall, s.fixed_stall);
+    add(resource::issue, runs, cycles_until_slot(stall, each));
+    add(resource::fma, runs, 0); // its turns are those at the slots
+    add(resource::alu, 1, cycles_until_alu(stall));
+    add(resource::xu, 1, cycles_until_xu(own.takes.waits, each));
+    add(resource::tensor, 1, cycles_until_tensor);
+  }
+  /// The slow-down of a kernel that would be slowed so much by a fair share, or by its turns, beside one
+  /// that asks for `first`.
+  [[nodiscard]] double slowed_in_turn(double fair, double turns, double first) const noexcept {
+    const double keeps = older * goes_first(first);
+    const double shared = 1 / std::max(1.0, fair);
+    return 1 / ((1 - keeps) * shared + keeps * std::min(shared, 1 / turns));
+  }
+  /// Warps of a kernel on each scheduler that has any, if an SM has so many.
+  [[nodiscard]] static double on_scheduler(double warps) noexcept {
+    return std::max(1.0, warps / waits_beside::schedulers);
+  }
+  /// Its demand there, over its demand of the SM.
+  [[nodiscard]] static double denser(double warps) noexcept {
+    return waits_beside::schedulers / std::clamp(warps, 1.0, waits_beside::schedulers);
+  }
+
+  /// The reverse: whether it is an endless kernel beside one that takes turns, and how much turns at
+  /// this resource, the issue slots or FMA, slow that one.
+  [[nodiscard]] static bool others_take_turns(const kernel& own, const surroundings& s) noexcept {
+    return s.beside == 1 && s.in_turn && surroundings::is_endless(own.takes);
+  }
+  [[nodiscard]] double slowed_by_turns(const kernel& own, const surroundings& s,
+                                       std::size_t r) const noexcept {
+    const double runs = of_others_runs(s.fixed_stall, own.takes.fixed_stall);
+    const double use = std::min(1.0, s.sum[r] * denser(s.resident));
+    const double cycles = cycles_until_slot(s.fixed_stall, on_scheduler(s.resident));
+    return slowed_in_turn(use + runs * own.takes.use[r], 1 + use * cycles,
+                          own.takes.of(resource::issue));
   }
 
   /// What differs beside endless kernels alone. The counter of L1 has a kernel's accesses to shared
@@ -376,7 +481,9 @@ private:
     constexpr double clear = 0.1; // lead in demand that decides who keeps the resource
     const double use = own.takes.use[r];
     const double all = use + s.sum[r];
-    const double fair = use / all;
+    const double left_by_turns =
+        others_take_turns(own, s) ? 1 - s.sum[r] / slowed_by_turns(own, s, r) : 1;
+    const double fair = std::min(left_by_turns, use / all);
     if (!kept_by_one_warp(r)) {
       const double by_age = share_by_age(use, s.sum[r], s.older[r], s.greatest[r], 1);
       return by_age + (fair - by_age) * have_turns(own, s, r);
@@ -386,8 +493,8 @@ private:
     const double used = 1 - older + older * in_pauses(own, use);
     const double left = (1 - older * s.most[r]) * used * use / (all - s.most[r]); // others share it
     const double part = decided * keeps_slots(own, s, r);
-    const double in_order =
-        is_first ? std::max(fair, older * std::min(1.0, use)) : std::min(fair, std::max(0.0, left));
+    const double keeps = std::min(left_by_turns, older * std::min(1.0, use));
+    const double in_order = is_first ? std::max(fair, keeps) : std::min(fair, std::max(0.0, left));
     return std::max(least * use, (1 - part) * fair + part * in_order);
   }
 

@@ -52,6 +52,7 @@ struct demand {
   double pressure = 1;     ///< of its graph on other SMs: see corun_factors
   double stores = 0;       ///< how far its stores fill the queues of memory: 0 to 1
   double queue_cycles = 0; ///< for which accesses wait that queue behind its own: see queue_behind
+  double fixed_stall = 1;  ///< cycles that a warp waits for the fixed time of each instruction
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
@@ -72,6 +73,8 @@ struct demand {
 
 /// Of a load that hits in L2, on an idle device: of an H100 and an H200.
 inline constexpr double l2_hit_cycles = 290;
+/// The same of one that DRAM serves.
+inline constexpr double l2_miss_cycles = 990;
 
 /// How much of what makes memory slower reaches a kernel: the more, the longer its warps wait for
 /// memory. 1 in the mean over the time of graphs, and where that is not known.
@@ -97,10 +100,17 @@ inline constexpr double l2_hit_cycles = 290;
 /// Source   an H100: 640 cycles for loads of copies of 4 GiB that use little of it, of whose accesses
 ///          half are hits.
 [[nodiscard]] inline double queue_behind(const warp_waits& w, double kept) noexcept {
-  constexpr double miss_cycles = 990;
   constexpr double always = 0.85; // part of the warps' time from which some always wait
-  const double idle = l2_hit_cycles * kept + miss_cycles * (1 - kept);
+  const double idle = l2_hit_cycles * kept + l2_miss_cycles * (1 - kept);
   return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
+}
+
+/// For how many cycles a warp waits after each of its instructions for the fixed time of that, in the
+/// mean: next to 0 of one that issues long runs of instructions. 1 where it is not known.
+[[nodiscard]] inline double fixed_stall_of(const kernel_counters& c) noexcept {
+  constexpr double warp_slots = 64; // of an SM, of all GPUs since Volta but small ones
+  if (!(c.ipc > 0) || !(c.waits.executing > 0)) return 1;
+  return std::max(0.0, c.waits.executing * c.warps_active * warp_slots / c.ipc - 1);
 }
 
 /// How long a load waits behind accesses to shared memory with bank conflicts, as it is served where
@@ -146,6 +156,7 @@ inline constexpr double l2_hit_cycles = 290;
   d.low_clock = tensor > some_tensor_use;
   d.waits = c.waits;
   d.queue_cycles = queue_behind(c.waits, d.kept);
+  d.fixed_stall = fixed_stall_of(c);
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
   return d;
 }

@@ -13,18 +13,20 @@ namespace gsched {
 /// What the warps of a kernel wait for beside others on its SMs, of which it is known for what theirs
 /// wait.
 ///
-/// Units    cycles; slots and blocked: parts of the time.
+/// Units    cycles; slots, blocked and code: parts of the time.
 /// Source   as contention_law.
 struct waits_beside {
   double queue = 0;     ///< for which accesses to memory wait behind theirs
+  double hits = 0;      ///< the part of it that hits in L2 wait as well
   double conflicts = 0; ///< for which loads wait behind their accesses to shared memory
   double blocked = 0;   ///< in which no access to shared memory starts beside their stores
   double slots = 0;     ///< issue slots that they take, if each has several warps a scheduler
+  double code = 0;      ///< how far their code fills the caches of instructions: 0 to 1
 
   static constexpr double schedulers = 4; ///< of an SM
 
   [[nodiscard]] bool any() const noexcept {
-    return queue > 0 || conflicts > 0 || blocked > 0 || slots > 0;
+    return queue > 0 || conflicts > 0 || blocked > 0 || slots > 0 || code > 0;
   }
 
   /// Adds what one of them causes, that is on the part `near` of the SMs.
@@ -32,13 +34,16 @@ struct waits_beside {
     constexpr double older_slots = 0.45; // how much less the older kernel waits for them
     constexpr double some = 3;           // warps of a scheduler that issue at random
     constexpr double most_slots = 0.9;
+    constexpr double usual_code = 0.1; // part of the time that kernels wait for code
     const double turn = (is_older ? 1.2 : 0.8) * near; // the older of two kernels waits less
     queue += d.queue_cycles * turn;
+    hits += d.queue_cycles * d.kept * turn;
     conflicts += conflict_cycles(d, resident_warps) * near;
     blocked = std::min(1.0, blocked + d.waits.blocked * turn);
     const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);
     const double taken = d.of(resource::issue) * at_random * (is_older ? 1 : older_slots) * near;
     slots = std::min(most_slots, slots + taken);
+    code = std::max(code, (d.waits.instructions - usual_code) * near);
   }
 };
 
@@ -64,6 +69,11 @@ struct surroundings {
   /// Whether it takes the same all the time, and it is known for what its warps wait.
   [[nodiscard]] static bool is_endless(const demand& d) noexcept {
     return d.steady && d.waits != warp_waits{};
+  }
+  /// Whether its instructions come in runs, after each of which others have their turn: not those of an
+  /// endless kernel, nor of one that does nothing but compute, and not where its waits are not known.
+  [[nodiscard]] static bool takes_turns(const demand& d) noexcept {
+    return !d.steady && d.waits.executing > 0 && only_computes(d.waits) < 1;
   }
   /// What the square of a kernel's mean traffic counts: less where it has no bursts, and of one on
   /// other SMs the more, the longer its warps wait for it.
@@ -101,6 +111,9 @@ struct surroundings {
   std::uint32_t endless = 0; ///< those of them that are endless, with known waits
   double memory_waits = 0;   ///< the largest part of its time that a warp of these waits for memory
   double computes = 0;       ///< how far any of them only computes
+  double fixed_stall = 1;    ///< of the last of them: see demand
+  double resident = 0;       ///< its warps on an SM
+  bool in_turn = false;      ///< it takes turns: see takes_turns
   waits_beside at_endless{}; ///< what its warps wait for beside endless kernels
   waits_beside at_graphs{};  ///< the same beside kernels of graphs, on top of all else
   double wavefronts = 0;     ///< of their accesses to shared memory: see waiting_wavefronts
@@ -133,6 +146,9 @@ struct surroundings {
       endless += is_endless(d) ? 1u : 0u;
       memory_waits = std::max(memory_waits, d.waits.memory);
       computes = std::max(computes, only_computes(d.waits));
+      fixed_stall = d.fixed_stall;
+      resident = resident_warps * near;
+      in_turn = takes_turns(d);
       if (is_endless(d)) {
         at_endless.add(d, near, resident_warps, is_older);
       } else {
