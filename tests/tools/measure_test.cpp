@@ -11,6 +11,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
+#include <gsched/cuda_tools/waited_for_probe.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/job/profile.hpp>
@@ -384,4 +385,25 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   p.operations.clear();
   CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==
         "m_b8: no kernel, expected one to count");
+}
+
+TEST_CASE("measure: a kernel waited for a probe if twice the probe takes it that much longer") {
+  constexpr double limit = 3000;
+  // Beside a probe that ends after `until`: it waits for it, or makes 1 / slower of its progress.
+  const auto waits = [](double alone, double until) { return until - 60 + alone; };
+  const auto slowed = [](double alone, double slower, double until) {
+    const double done = until / slower;
+    return done < alone ? until + alone - done : alone * slower;
+  };
+  for (const double alone : {5.0, 100.0, 500.0, 5000.0}) {
+    CAPTURE(alone);
+    CHECK(gsched::cuda::waited_for_probe(waits(alone, limit), waits(alone, 2 * limit), limit));
+    for (double slower = 1; slower < 19; slower += 0.1) {
+      CAPTURE(slower);
+      CHECK(!gsched::cuda::waited_for_probe(slowed(alone, slower, limit),
+                                            slowed(alone, slower, 2 * limit), limit));
+    }
+  }
+  // A depthwise convolution of 490 us beside fp32 that leaves few slots, as measured the first time.
+  CHECK(!gsched::cuda::waited_for_probe(3067, 490 * 9.4, limit));
 }

@@ -9,6 +9,7 @@
 #include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
+#include <gsched/cuda_tools/waited_for_probe.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -80,13 +81,11 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
     return b.beside.median > b.alone.median + limit_us / 2;
   };
   if (std::none_of(all.begin(), all.end(), is_late)) return all;
-  constexpr double longer = 2; // a kernel that waits takes longer then, one that is slowed does not
   std::size_t at = 0;
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     beside_operation* const b = at < all.size() && all[at].operation == i ? &all[at++] : nullptr;
     if (b != nullptr && is_late(*b))
-      b->held_up =
-          time_beside(i, limit_us * longer) > b->beside.median + limit_us * (longer - 1) / 2;
+      b->held_up = waited_for_probe(b->beside.median, time_beside(i, 2 * limit_us), limit_us);
     else
       static_cast<void>(time_of(i));
   }
