@@ -46,7 +46,8 @@ namespace gsched {
 ///          pairs on shared SMs and a record of their kernels (bench/kernels_beside.py); what else is
 ///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
 ///          another on one H100; turns, waits behind hits and for code on single kernels of 16 graphs
-///          of PyTorch beside probes on one H200 (kernels_beside_served_batches of bench/results); the others are from
+///          of PyTorch beside probes on one H200 (bench/results: kernels_beside_served_batches and
+///          kernels_beside_pipes) and on graphs beside probes; the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
@@ -59,9 +60,9 @@ namespace gsched {
 ///          either, unless that makes the kernel one that others wait for. The throughput of all
 ///          never exceeds a capacity. A demand of L1 includes that of shared memory, as its counter
 ///          does.
-/// Cost     some 150 multiplications and three roots; no allocation. For one kernel in many
-///          surroundings, prepare() takes a third of that once, and the roots of several kernels can
-///          be drawn side by side.
+/// Cost     some 150 multiplications and three roots, and two powers beside an endless kernel; no
+///          allocation. For one kernel in many surroundings, prepare() takes a third of that once, and
+///          the roots of several kernels can be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 7;
@@ -305,7 +306,7 @@ private:
             own.takes.use[r] > 0)
           more[r] =
               std::max(0.0, to_8th(own.takes.use[r] / share_of_full(own, s, r)) - own.alone[r]);
-    if (in_turn_with(own, s)) in_turn(own, s, more);
+    if (takes_turns_with(own, s)) add_turns(own, s, more);
     // An FMA instruction takes an issue slot as well, so a kernel waits for the scarcer of the two.
     double& fma = more[index(resource::fma)];
     fma = std::max(0.0, fma - more[index(resource::issue)]);
@@ -314,7 +315,7 @@ private:
   }
 
   /// Whether it takes turns with one endless kernel beside it.
-  [[nodiscard]] static bool in_turn_with(const kernel& own, const surroundings& s) noexcept {
+  [[nodiscard]] static bool takes_turns_with(const kernel& own, const surroundings& s) noexcept {
     return s.beside == 1 && s.endless == 1 && surroundings::takes_turns(own.takes);
   }
   /// For how many cycles an instruction waits for its turn beside a kernel that keeps a resource of a
@@ -342,8 +343,8 @@ private:
   /// schedulers with warps of its own. What little one asks for waits as well.
   ///
   /// Source   as waiting_beside_endless.
-  void in_turn(const kernel& own, const surroundings& s,
-               std::array<double, resources_on_sm>& more) const noexcept {
+  void add_turns(const kernel& own, const surroundings& s,
+                 std::array<double, resources_on_sm>& more) const noexcept {
     const double resident = own.warps - warps_to_fill;
     const double each = on_scheduler(resident);
     const double stall = own.takes.fixed_stall;
@@ -352,7 +353,7 @@ private:
       const double use = std::min(1.0, own.takes.use[r] * denser(resident));
       if (!(use > 0) || !(s.sum[r] > 0)) return;
       const double both = use + others * s.sum[r];
-      const double slow = slowed_in_turn(both, 1 + use * cycles, s.most[r]);
+      const double slow = slowed_beside_first(both, 1 + use * cycles, s.most[r]);
       more[r] = std::max(to_8th(both) - to_8th(use), to_8th(slow) - 1);
     };
     const double runs = of_others_runs(stall, s.fixed_stall);
@@ -364,7 +365,7 @@ private:
   }
   /// The slow-down of a kernel that would be slowed so much by a fair share, or by its turns, beside one
   /// that asks for `first`.
-  [[nodiscard]] double slowed_in_turn(double fair, double turns, double first) const noexcept {
+  [[nodiscard]] double slowed_beside_first(double fair, double turns, double first) const noexcept {
     const double keeps = older * goes_first(first);
     const double shared = 1 / std::max(1.0, fair);
     return 1 / ((1 - keeps) * shared + keeps * std::min(shared, 1 / turns));
@@ -381,15 +382,15 @@ private:
   /// The reverse: whether it is an endless kernel beside one that takes turns, and how much turns at
   /// this resource, the issue slots or FMA, slow that one.
   [[nodiscard]] static bool others_take_turns(const kernel& own, const surroundings& s) noexcept {
-    return s.beside == 1 && s.in_turn && surroundings::is_endless(own.takes);
+    return s.beside == 1 && s.last_takes_turns && surroundings::is_endless(own.takes);
   }
   [[nodiscard]] double slowed_by_turns(const kernel& own, const surroundings& s,
                                        std::size_t r) const noexcept {
     const double runs = of_others_runs(s.fixed_stall, own.takes.fixed_stall);
     const double use = std::min(1.0, s.sum[r] * denser(s.resident));
     const double cycles = cycles_until_slot(s.fixed_stall, on_scheduler(s.resident));
-    return slowed_in_turn(use + runs * own.takes.use[r], 1 + use * cycles,
-                          own.takes.of(resource::issue));
+    return slowed_beside_first(use + runs * own.takes.use[r], 1 + use * cycles,
+                               own.takes.of(resource::issue));
   }
 
   /// What differs beside endless kernels alone. The counter of L1 has a kernel's accesses to shared

@@ -113,10 +113,10 @@ struct surroundings {
   double computes = 0;       ///< how far any of them only computes
   double fixed_stall = 1;    ///< of the last of them: see demand
   double resident = 0;       ///< its warps on an SM
-  bool in_turn = false;      ///< it takes turns: see takes_turns
-  waits_beside at_endless{}; ///< what its warps wait for beside endless kernels
-  waits_beside at_graphs{};  ///< the same beside kernels of graphs, on top of all else
-  double wavefronts = 0;     ///< of their accesses to shared memory: see waiting_wavefronts
+  bool last_takes_turns = false; ///< see takes_turns
+  waits_beside at_endless{};     ///< what its warps wait for beside endless kernels
+  waits_beside at_graphs{};      ///< the same beside kernels of graphs, on top of all else
+  double wavefronts = 0;         ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
   double l2_apart = 0;     ///< the part of l2_squares of neighbours on other SMs
@@ -148,7 +148,7 @@ struct surroundings {
       computes = std::max(computes, only_computes(d.waits));
       fixed_stall = d.fixed_stall;
       resident = resident_warps * near;
-      in_turn = takes_turns(d);
+      last_takes_turns = takes_turns(d);
       if (is_endless(d)) {
         at_endless.add(d, near, resident_warps, is_older);
       } else {
