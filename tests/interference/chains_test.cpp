@@ -327,6 +327,27 @@ TEST_CASE("another graph runs where blocks have ended early") {
   CHECK(slowdown(0.4) < slowdown(0) / 2);
 }
 
+TEST_CASE("a kernel's buffers are the shared memory of the blocks that are on its SMs") {
+  profile p = one_kernel(66, 10, 30);
+  operation& work = p.operations[0].work;
+  work.launch.block = {128, 1, 1};
+  work.launch.static_shared_bytes = 20000;
+  work.launch.dynamic_shared_bytes = 30000;
+  const auto buffer_us = [&] {
+    return chain_of(p, limits_for(9, 0), {}).kernels[0].takes.buffer_us;
+  };
+  CHECK(buffer_us() == 0); // without counters
+  kernel_counters& c = p.operations[0].counters.emplace();
+  c.us = 10;
+  c.warps_active = 4.0 / 64; // a block on an SM
+  c.l2_bytes = 66 * 50000;
+  CHECK(buffer_us() == doctest::Approx(10));
+  c.warps_active *= 2;
+  CHECK(buffer_us() == doctest::Approx(20));
+  work.launch.static_shared_bytes = work.launch.dynamic_shared_bytes = 500;
+  CHECK(buffer_us() == 0); // 2,000 bytes on an SM
+}
+
 TEST_CASE("a kernel of tiny blocks holds no more of them than the dispatcher can place") {
   profile p = one_kernel(16384, 12, 30);
   for (profile_operation& o : p.operations) {
@@ -499,6 +520,21 @@ TEST_CASE("an endless kernel is there first and stays") {
   window.us = 1000;
   window.events = 10000;
   CHECK(beside({&full, &everything}, no_contention(), only_placing, window)[0] > 1);
+}
+
+TEST_CASE("beside an endless kernel what keeps an SM busy is no fixed time of a block") {
+  detail::region all{sms, 0, static_cast<std::size_t>(sms), true};
+  chain_kernel k = kernel(10, 8 * sms, 2, 8);
+  k.fixed = 0.9;
+  const auto half = [&](double issue, bool endless) { // the time of a block on an SM by itself
+    k.takes.of(resource::issue) = issue;
+    all.endless = endless;
+    return detail::block_shape(k, all, {}).stretch(8);
+  };
+  CHECK(half(0.8, false) > 0.95);
+  CHECK(half(0.8, true) < 0.75);
+  CHECK(half(1, true) == doctest::Approx(0.5).epsilon(0.02));
+  CHECK(half(0.01, true) == doctest::Approx(half(0.01, false)).epsilon(0.01));
 }
 
 TEST_CASE("the SMs that stand for all hold an endless kernel's blocks as whole ones") {

@@ -29,7 +29,9 @@ namespace gsched {
 /// long as these take more than on an idle device, and what they issue waits for slots that its warps
 /// take; where its waits are not known, its warps matter as far as its accesses wait in queues. Beside
 /// one endless kernel that keeps the issue slots or a pipeline, instructions wait for their turns, at
-/// the slots the first of each run: a kernel whose warps seldom stall loses little.
+/// the slots the first of each run: a kernel whose warps seldom stall loses little. Of the longer
+/// latency of loads beside endless kernels, one loses the less, the longer its buffers in shared memory
+/// last it.
 /// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
 /// traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for its
 /// loads and its code behind theirs, and for the issue slots that they take.
@@ -45,9 +47,10 @@ namespace gsched {
 ///          on five networks beside bank conflicts; that waits beside kernels of graphs multiply, on
 ///          pairs on shared SMs and a record of their kernels (bench/kernels_beside.py); what else is
 ///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
-///          another on one H100; turns, waits behind hits and for code on single kernels of 16 graphs
-///          of PyTorch beside probes on one H200 (bench/results: kernels_beside_served_batches and
-///          kernels_beside_pipes) and on graphs beside probes; the others are from
+///          another on one H100; turns, buffers, waits behind hits and for code on
+///          single kernels of 16 graphs of PyTorch beside probes on one H200 (bench/results:
+///          kernels_beside_served_batches and kernels_beside_pipes) and on graphs beside probes; the
+///          others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
@@ -60,7 +63,7 @@ namespace gsched {
 ///          either, unless that makes the kernel one that others wait for. The throughput of all
 ///          never exceeds a capacity. A demand of L1 includes that of shared memory, as its counter
 ///          does.
-/// Cost     some 150 multiplications and three roots, and two powers beside an endless kernel; no
+/// Cost     some 150 multiplications and three roots, and three powers beside an endless kernel; no
 ///          allocation. For one kernel in many surroundings, prepare() takes a third of that once, and
 ///          the roots of several kernels can be drawn side by side.
 /// Threads  a pure function.
@@ -230,10 +233,13 @@ private:
   /// What its warps wait beside other kernels, over its time alone. Each access to L2, and each
   /// fetch of code, waits behind theirs, and one to shared memory while L1 cannot pass on their stores.
   [[nodiscard]] static double waiting(const demand& own, const waits_beside& s) noexcept {
+    return own.waits.instructions * s.queue / l2_hit_cycles + waiting_for_data(own, s);
+  }
+  [[nodiscard]] static double waiting_for_data(const demand& own, const waits_beside& s) noexcept {
     constexpr double blocked_cycles =
         340; // of shared memory, beside stores that are always blocked
     const warp_waits& w = own.waits;
-    double more = w.instructions * s.queue / l2_hit_cycles;
+    double more = 0;
     // In the mean latency are hits of L1, which do not wait.
     if (w.load_cycles > 0)
       more += w.memory * (s.queue + s.conflicts) / std::max(l2_hit_cycles, w.load_cycles);
@@ -246,21 +252,35 @@ private:
     return own.waits.executing * gives_way * s.slots / (1 - s.slots);
   }
 
-  /// All that its warps wait beside endless kernels. Kernels hide a latency as long as alone and no
-  /// more, so one that touches memory waits behind accesses that L2 serves whether its warps wait alone
-  /// or not; and as others' code fills the caches, it fetches its own again while it executes.
+  /// All that its warps wait beside endless kernels. Kernels hide a latency as long as alone and
+  /// little more, so one that touches memory waits behind accesses that L2 serves, whether its warps
+  /// wait alone or not; so do fetches of code; and as others' code fills the caches, it fetches its own
+  /// again while it executes.
   ///
   /// Source   single kernels of 16 graphs of PyTorch beside probes, on one H200.
   [[nodiscard]] double waiting_beside_endless(const kernel& own,
                                               const waits_beside& s) const noexcept {
-    constexpr double hidden = 0.9; // part of the time in which loads are under way
-    constexpr double always = 30;  // cycles by which loads of several sectors take longer anyway
-    constexpr double again = 0.2;  // wait for code, over the time that executes it
+    constexpr double always = 60; // cycles by which loads of several sectors take longer anyway
+    constexpr double again = 0.2; // wait for code, over the time that executes it
     const demand& d = own.takes;
-    const double idle = l2_hit_cycles * d.kept + l2_miss_cycles * (1 - d.kept);
-    const double behind_hits = hidden * own.on_memory * std::max(0.0, s.hits - always) / idle;
-    return std::max(waiting(d, s), behind_hits) +
+    const double hidden = own.on_memory * std::max(0.0, s.hits - always) / hides_cycles(d);
+    const double not_hidden =
+        waiting_for_data(d, s) + d.waits.instructions * s.hits / l2_hit_cycles;
+    return std::max(hidden, not_hidden) +
            again * s.code * (d.waits.executing + d.waits.instructions) + waiting_for_slots(d, s);
+  }
+  /// The latency of loads that doubles a kernel's time if it is added to what it meets alone: that of
+  /// a hit, but the more its buffers hold, the longer it goes on without its loads; and it is used to
+  /// waiting in its own queue.
+  ///
+  /// Source   as waiting_beside_endless: kernels of 16 graphs beside copies, reads and writes.
+  [[nodiscard]] static double hides_cycles(const demand& d) noexcept {
+    constexpr double usual_us = 1.6, least_us = 0.68, most_us = 5.1; // that buffers last
+    constexpr double without_buffers = 1.25, own_queue = 0.3;
+    const double in_buffers = d.buffer_us > 0
+                                  ? std::sqrt(std::clamp(d.buffer_us, least_us, most_us) / usual_us)
+                                  : without_buffers;
+    return l2_hit_cycles * in_buffers * std::pow(1 + d.queue_cycles / l2_hit_cycles, own_queue);
   }
 
   /// Whether an SM serves accesses to this resource in turns, older and younger kernels alike.

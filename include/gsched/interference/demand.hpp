@@ -52,6 +52,7 @@ struct demand {
   double pressure = 1;     ///< of its graph on other SMs: see corun_factors
   double stores = 0;       ///< how far its stores fill the queues of memory: 0 to 1
   double queue_cycles = 0; ///< for which accesses wait that queue behind its own: see queue_behind
+  double buffer_us = 0;    ///< for which its buffers in shared memory last it: see buffer_us_of
   double fixed_stall = 1;  ///< cycles that a warp waits for the fixed time of each instruction
 
   bool operator==(const demand&) const noexcept = default;
@@ -103,6 +104,18 @@ inline constexpr double l2_miss_cycles = 990;
   constexpr double always = 0.85; // part of the warps' time from which some always wait
   const double idle = l2_hit_cycles * kept + l2_miss_cycles * (1 - kept);
   return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
+}
+
+/// For how long the shared memory of a kernel's blocks, so many bytes on each of `sms` SMs, lasts it at
+/// the rate of its traffic with L2: products load tiles ahead, by a part of that. 0 of a kernel that has
+/// no such buffers, and where that is not known.
+///
+/// Units    microseconds.
+[[nodiscard]] inline double buffer_us_of(const kernel_counters& c, double bytes_on_sm,
+                                         double sms) noexcept {
+  constexpr double least_bytes = 2500; // less is no buffer, but what a reduction needs
+  if (!(bytes_on_sm >= least_bytes) || !(c.l2_bytes > 0)) return 0;
+  return bytes_on_sm * sms * c.us / c.l2_bytes;
 }
 
 /// For how many cycles a warp waits after each of its instructions for the fixed time of that, in the

@@ -282,6 +282,12 @@ namespace detail {
     k.resident = detail::dispatched_blocks(*c, k, sm.max_warps, device);
     k.takes = on_fewer_sms(demand_of(*c, profiled_over(c->us, alone_us[i])), k.us / alone_us[i],
                            device * k.coverage(device) / (chain.sms * k.coverage(chain.sms)));
+    if (!(k.warps > 0)) continue;
+    const launch_shape& launch = p.operations[i].work.launch;
+    const double bytes =
+        static_cast<double>(launch.static_shared_bytes) + launch.dynamic_shared_bytes;
+    const double on_sm = c->warps_active * sm.max_warps / k.warps; // blocks
+    k.takes.buffer_us = buffer_us_of(*c, bytes * on_sm, device * k.coverage(device));
   }
   return chain;
 }

@@ -17,7 +17,7 @@ namespace gsched {
 /// Source   as contention_law.
 struct waits_beside {
   double queue = 0;     ///< for which accesses to memory wait behind theirs
-  double hits = 0;      ///< the part of it that hits in L2 wait as well
+  double hits = 0;      ///< the part of it that hits in L2, and fetches of code, wait as well
   double conflicts = 0; ///< for which loads wait behind their accesses to shared memory
   double blocked = 0;   ///< in which no access to shared memory starts beside their stores
   double slots = 0;     ///< issue slots that they take, if each has several warps a scheduler
@@ -35,9 +35,10 @@ struct waits_beside {
     constexpr double some = 3;           // warps of a scheduler that issue at random
     constexpr double most_slots = 0.9;
     constexpr double usual_code = 0.1; // part of the time that kernels wait for code
+    constexpr double of_stores = 0.35; // of the queue of misses, ahead of L2 if stores block L1
     const double turn = (is_older ? 1.2 : 0.8) * near; // the older of two kernels waits less
     queue += d.queue_cycles * turn;
-    hits += d.queue_cycles * d.kept * turn;
+    hits += d.queue_cycles * (d.kept + (1 - d.kept) * of_stores * d.waits.blocked) * turn;
     conflicts += conflict_cycles(d, resident_warps) * near;
     blocked = std::min(1.0, blocked + d.waits.blocked * turn);
     const double at_random = std::clamp((resident_warps / schedulers - 1) / (some - 1), 0.0, 1.0);

@@ -17,11 +17,13 @@ struct region {
   double sms = 1;        ///< that it has
   std::size_t first = 0; ///< of those that stand for them
   std::size_t count = 1;
-  bool shared = false; ///< by several graphs; if not, one SM stands for all
+  bool shared = false;  ///< by several graphs; if not, one SM stands for all
+  bool endless = false; ///< an endless kernel is among them
 
   /// Four SMs count as one, but there are sixteen if there are so many; three or two if that leaves
   /// the blocks of an endless kernel whole, which stay where they are.
   void stand_in(double endless_blocks) noexcept {
+    endless = endless_blocks > 0;
     constexpr double least = 16;
     double together = 4;
     for (const double n : {4.0, 3.0, 2.0})
@@ -44,6 +46,9 @@ struct region {
 ///          many SMs stand for all were chosen by hand. Blocks of one wave end within twice
 ///          chain_kernel::early of the last one, so that the mean is as measured; of more waves
 ///          blocks end a quarter of their time apart: 0.13 in the mean, by bench/block_ends.py.
+///          What keeps a resource busy is no fixed time: that counts beside endless kernels, where
+///          single kernels beside sleeping blocks show it, but not beside graphs, whose pairs are
+///          predicted worse by it.
 /// Order    alone, a block takes block_us times stretch() of the warps on its SM, and the last one
 ///          ends when the kernel has taken its latency.
 struct block_shape {
@@ -83,7 +88,7 @@ struct block_shape {
     shares = k.shares;
     least_split = k.least_split;
     set_split = k.set_split;
-    fixed = k.fixed;
+    fixed = k.fixed * (r.endless ? 1 - used_most(k.takes, law) : 1);
     const double full = sms * per_sm;
     blocks = std::clamp(std::round(k.blocks / r.scale()), 1.0, std::ceil(most_waves * full));
     at_once = std::min(blocks, full);
@@ -127,14 +132,19 @@ struct block_shape {
     return std::pow(1 + std::pow(busiest * own / std::max(1.0, solo_warps), norm), 1 / norm);
   }
 
+  /// The largest use of anything, over what can be reached: 0 to 1.
+  [[nodiscard]] static double used_most(const demand& d, const contention_law& law) noexcept {
+    return std::min(1.0, std::max({d.busiest(), d.of(resource::l2) / std::max(law.l2, 0.01),
+                                   d.of(resource::dram) / std::max(law.dram, 0.01)}));
+  }
+
   /// What its warps leave unused of what they use most, in warps: within bounds, as what they use is
   /// known by its mean. The lower bound falls where that is nearly all of the time.
   [[nodiscard]] double unused_warps(const demand& d, const contention_law& law) const noexcept {
     constexpr double most = 16;
     constexpr double nearly_all = 0.8, never_none = 0.01;
     constexpr double tiny = 1e-3;
-    const double used = std::max({tiny, d.busiest(), d.of(resource::l2) / std::max(law.l2, 0.01),
-                                  d.of(resource::dram) / std::max(law.dram, 0.01)});
+    const double used = std::max(tiny, used_most(d, law));
     const double least = std::clamp((1 - used) / (1 - nearly_all), never_none, 1.0);
     return std::clamp(solo_warps * (1 / used - 1), contention_law::warps_to_fill * least, most);
   }
