@@ -75,6 +75,23 @@ struct any_kernels {
   }
 };
 
+// A probe whose reads L2 serves.
+demand endless_reads(double queue_cycles) {
+  demand d = with(resource::l2, 0.4);
+  d.steady = true;
+  d.waits.memory = 0.85;
+  d.queue_cycles = queue_cycles;
+  d.kept = 1;
+  return d;
+}
+// A kernel whose warps wait for their own instructions alone.
+demand product_of_hits() {
+  demand d = with(resource::l2, 0.1);
+  d.waits.executing = 0.7;
+  d.kept = 1;
+  return d;
+}
+
 contention_law harsh() { return contention_law::of({1, 2, 1, 0.9, 0.8, 1, 0.5}); }
 
 } // namespace
@@ -718,14 +735,8 @@ TEST_CASE("contention: what little a kernel asks for waits for its turn at a ful
 
 TEST_CASE("contention: hidden loads wait behind what L2 serves, and not behind DRAM") {
   const contention_law law;
-  demand reads = with(resource::l2, 0.4);
-  reads.steady = true;
-  reads.waits.memory = 0.85;
-  reads.queue_cycles = 350;
-  reads.kept = 1;
-  demand product = with(resource::l2, 0.1); // its warps wait for their own instructions alone
-  product.waits.executing = 0.7;
-  product.kept = 1;
+  demand reads = endless_reads(350);
+  demand product = product_of_hits();
   const auto slow = [&] { return slowdown(law, {{reads, 32}, {product, 4}}, 1); };
   CHECK(slow() == doctest::Approx(1 + (1.2 * 350 - 60) / (1.25 * 290)).epsilon(0.05));
   reads.kept = 0;
@@ -740,14 +751,8 @@ TEST_CASE("contention: hidden loads wait behind what L2 serves, and not behind D
 
 TEST_CASE("contention: what a kernel holds in buffers, and waits in its own queue, hides latency") {
   const contention_law law;
-  demand reads = with(resource::l2, 0.4);
-  reads.steady = true;
-  reads.waits.memory = 0.85;
-  reads.queue_cycles = 350;
-  reads.kept = 1;
-  demand product = with(resource::l2, 0.1);
-  product.waits.executing = 0.7;
-  product.kept = 1;
+  const demand reads = endless_reads(350);
+  demand product = product_of_hits();
   const auto lost = [&] { return slowdown(law, {{reads, 32}, {product, 4}}, 1) - 1; };
   const double without = lost();
   product.buffer_us = 1.6;
@@ -764,10 +769,7 @@ TEST_CASE("contention: what a kernel holds in buffers, and waits in its own queu
 
 TEST_CASE("contention: fetches of code wait behind what L2 serves") {
   const contention_law law;
-  demand reads = with(resource::l2, 0.4);
-  reads.steady = true;
-  reads.waits.memory = 0.85;
-  reads.queue_cycles = 1000;
+  demand reads = endless_reads(1000);
   demand d = with(resource::issue, 0.2); // it has no data
   d.waits.executing = 0.5;
   d.waits.instructions = 0.3;
