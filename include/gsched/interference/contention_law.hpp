@@ -31,10 +31,9 @@ namespace gsched {
 /// one endless kernel that keeps the issue slots or a pipeline, instructions wait for their turns, at
 /// the slots the first of each run: a kernel whose warps seldom stall loses little. Of the longer
 /// latency of loads beside endless kernels, one loses the less, the longer its buffers in shared memory
-/// last it.
-/// Where the working sets are known to exceed L2, hits become misses: they take longer, and are
-/// traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for its
-/// loads and its code behind theirs, and for the issue slots that they take.
+/// last it. Where the working sets are known to exceed L2, hits become misses: they take longer, and
+/// are traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for
+/// its loads and its code behind theirs, and for the issue slots that they take.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
