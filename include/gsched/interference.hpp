@@ -6,6 +6,7 @@
 
 #include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/common_work.hpp>
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/corun_pairs.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>

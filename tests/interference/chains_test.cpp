@@ -46,7 +46,8 @@ kernel_chain holding(double blocks, double nth) {
 }
 
 /// What corun_slowdowns computes for two graphs without contention, one block at a time and without
-/// a number that stands for several: the mean replay over that alone.
+/// a number that stands for several: the mean replay over that alone. Persistent kernels lose as many
+/// SMs as others hold (common_work is 1).
 std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b, double until_us) {
   struct block {
     std::size_t graph, sm;
@@ -56,6 +57,8 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
     const kernel_chain* chain;
     std::size_t at = 0;
     double starts = 0, unplaced = 0, resident = 0, arrived = -1, replays = 0, ended = 0;
+    double queue = 0; ///< of a persistent kernel, in microseconds of a block
+    [[nodiscard]] bool is_persistent() const { return chain->kernels[at].common_work > 0; }
   };
   std::array<graph, 2> graphs{graph{&a}, graph{&b}};
   std::vector<double> taken(static_cast<std::size_t>(sms), 0.0);
@@ -64,7 +67,11 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
   for (double now = 0; now < until_us;) {
     for (graph& g : graphs) {
       const chain_kernel& k = g.chain->kernels[g.at];
-      if (g.arrived < 0 && g.starts <= now) g.arrived = now, g.unplaced = k.blocks;
+      if (g.arrived < 0 && g.starts <= now) {
+        g.arrived = now;
+        g.unplaced = k.blocks;
+        g.queue = k.blocks * k.us;
+      }
     }
     const bool second =
         graphs[1].arrived >= 0 && (graphs[0].arrived < 0 || graphs[1].arrived < graphs[0].arrived);
@@ -86,7 +93,8 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
         if (sm == taken.end()) break;
         if (*sm < tiny) split[static_cast<std::size_t>(sm - taken.begin())] = k.set_split;
         *sm += 1 / k.per_sm;
-        blocks.push_back({i, static_cast<std::size_t>(sm - taken.begin()), now + k.us / waves});
+        const double ends = g.is_persistent() ? until_us : now + k.us / waves;
+        blocks.push_back({i, static_cast<std::size_t>(sm - taken.begin()), ends});
         --g.unplaced;
         ++g.resident;
       }
@@ -96,6 +104,18 @@ std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b,
     for (const block& x : blocks) next = std::min(next, x.ends);
     for (const graph& g : graphs)
       if (g.arrived < 0) next = std::min(next, g.starts);
+    for (const graph& g : graphs)
+      if (g.arrived >= 0 && g.is_persistent() && g.resident > 0)
+        next = std::min(next, now + g.queue / g.resident);
+    for (std::size_t i = 0; i < 2; ++i) {
+      graph& g = graphs[i];
+      if (g.arrived < 0 || !g.is_persistent() || !(g.resident > 0)) continue;
+      g.queue -= (next - now) * g.resident;
+      if (g.queue > 1e-9) continue;
+      g.unplaced = 0;
+      for (block& x : blocks)
+        if (x.graph == i) x.ends = next;
+    }
     now = next;
     for (std::size_t x = blocks.size(); x-- > 0;) {
       if (blocks[x].ends > now + 1e-9) continue;
@@ -416,11 +436,15 @@ TEST_CASE("replays agree with a model that places one block at a time") {
   const auto any = [&](int least, int most) {
     return static_cast<double>(std::uniform_int_distribution(least, most)(random));
   };
-  bool splits = false;
+  bool splits = false, persistent = false;
   const auto any_chain = [&] {
     std::vector<chain_kernel> kernels;
     for (int i = 0; i < 12; ++i) {
       kernels.push_back(kernel(any(2, 30), any(1, 70), std::pow(2, any(0, 3))));
+      if (persistent && any(0, 1) > 0) {
+        kernels.back() = kernel(any(2, 30), any(1, static_cast<int>(sms)), 1);
+        kernels.back().common_work = 1;
+      }
       if (!splits) continue;
       kernels.back().least_split = any(0, 4) / 4;
       kernels.back().set_split = std::min(1.0, kernels.back().least_split + any(0, 1) / 4);
@@ -433,6 +457,7 @@ TEST_CASE("replays agree with a model that places one block at a time") {
   constexpr int times = 30;
   for (int i = 0; i < times; ++i) {
     splits = i % 2 == 1;
+    persistent = i % 4 > 1;
     const kernel_chain a = any_chain(), b = any_chain();
     const std::vector<double> slow = beside({&a, &b}, no_contention(), only_placing, {8000, 4});
     const std::vector<double> model = block_by_block(a, b, 8000);

@@ -170,6 +170,7 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
                   {"l2_bytes", 1e9},
                   {"dram_bytes", 3e12},
                   {"working_set_bytes", 6e7},
+                  {"common_work", 0.375},
                   {"waits",
                    {{"memory", 0.3},
                     {"load_cycles", 612.5},
@@ -180,8 +181,8 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
                     {"blocked", 0.125}}}};
   const profile p = parse_profile(with(at, full).dump(), "f.json");
   const kernel_counters expected{
-      12.345, 0.9, 0.5,  3.99, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1},       0.7, 0.8, 0.25, 1,
-      0.75,   1e9, 3e12, 6e7,  {0.3, 612.5, 0.2, 33, 0.05, 0.25, 0.125}};
+      12.345, 0.9,  0.5, 3.99,  {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1},       0.7, 0.8, 0.25, 1, 0.75,
+      1e9,    3e12, 6e7, 0.375, {0.3, 612.5, 0.2, 33, 0.05, 0.25, 0.125}};
   CHECK(p.operations[0].counters == expected);
   CHECK(parse_profile(written_profile(p), "again") == p);
   CHECK(json::parse(written_profile(p))["operations"][0]["counters"] == full);

@@ -42,6 +42,7 @@ struct chain_kernel {
   demand takes{};                 ///< alone, on the SMs of its chain
   double early = 0;               ///< see ends_early
   double resident = 0;            ///< blocks on an SM, see dispatched_blocks; 0: all that fit
+  double common_work = 0;         ///< see common_work_of
 
   /// The number of waves of its blocks, at least 1.
   [[nodiscard]] double waves(double sms) const noexcept {
@@ -280,6 +281,7 @@ namespace detail {
     chain_kernel& k = chain.kernels[i];
     k.early = ends_early(*c, k.coverage(device));
     k.resident = detail::dispatched_blocks(*c, k, sm.max_warps, device);
+    k.common_work = c->common_work;
     k.takes = on_fewer_sms(demand_of(*c, profiled_over(c->us, alone_us[i])), k.us / alone_us[i],
                            device * k.coverage(device) / (chain.sms * k.coverage(chain.sms)));
     if (!(k.warps > 0)) continue;

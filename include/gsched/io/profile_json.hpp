@@ -46,7 +46,7 @@ struct counter_field {
 };
 
 inline constexpr double max_counted_bytes = 1e18;
-inline constexpr std::array<counter_field<kernel_counters>, 12> counter_fields{
+inline constexpr std::array<counter_field<kernel_counters>, 13> counter_fields{
     {{"us", &kernel_counters::us, json_fields::max_us, true},
      {"sm_active", &kernel_counters::sm_active, 1},
      {"warps_active", &kernel_counters::warps_active, 1},
@@ -58,7 +58,8 @@ inline constexpr std::array<counter_field<kernel_counters>, 12> counter_fields{
      {"dram", &kernel_counters::dram, 1},
      {"l2_bytes", &kernel_counters::l2_bytes, max_counted_bytes},
      {"dram_bytes", &kernel_counters::dram_bytes, max_counted_bytes},
-     {"working_set_bytes", &kernel_counters::working_set_bytes, max_counted_bytes}}};
+     {"working_set_bytes", &kernel_counters::working_set_bytes, max_counted_bytes},
+     {"common_work", &kernel_counters::common_work, 1}}};
 inline constexpr std::array<counter_field<pipe_use>, 7> pipe_fields{
     {{"alu", &pipe_use::alu, 1},
      {"fma", &pipe_use::fma, 1},

@@ -56,6 +56,7 @@ struct kernel_counters {
   double l2_bytes = 0;          ///< that pass through L2, in total
   double dram_bytes = 0;        ///< that DRAM reads and writes, in total
   double working_set_bytes = 0; ///< distinct bytes that it touches again and again; 0: not known
+  double common_work = 0;       ///< of a persistent kernel: see common_work_of; 0 of others
   warp_waits waits{};
   bool operator==(const kernel_counters&) const noexcept = default;
 };

@@ -11,6 +11,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/cuda_tools/counting.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
+#include <gsched/interference/common_work.hpp>
 #include <gsched/io/profile_json.hpp>
 
 #include <fmt/format.h>
@@ -66,6 +67,25 @@ counted_graph counted(const cuda::probe_options& p, sm_count sms) {
   return c;
 }
 
+/// The SMs on which each kernel is measured too: how its time grows on fewer tells whether it is
+/// persistent. None where the GPU has no such groups of SMs.
+std::vector<sm_count> fewer_sms(const session& s) {
+  constexpr std::size_t enough_groups = 4;
+  const std::uint32_t all = s.gpu.sms.count();
+  if (s.on.groups().size() < enough_groups) return {};
+  return {sm_count{all / 2}, sm_count{all * 3 / 4}};
+}
+
+/// Sets `common_work` by these times. They are not kept: a chain on fewer SMs takes its time from the
+/// latency of its graph there.
+void mark_persistent(profile& p) {
+  for (profile_operation& o : p.operations) {
+    if (o.counters)
+      o.counters->common_work = common_work_of(o.work, o.work.max_blocks_per_sm, p.sms.count());
+    o.work.by_sms.clear();
+  }
+}
+
 /// How long counting may take without a hang: a graph runs some 50 times for it, kernel by kernel.
 std::chrono::seconds counting_limit(double solo_us) {
   constexpr double runs = 200;
@@ -94,7 +114,10 @@ part_report measure_counters(session& s, double until) {
   };
   std::vector<counted_graph> missing;
   for (const measured_graph& g : s.graphs)
-    if (!is_there(g.model, g.batch)) missing.push_back(counted(g));
+    if (!is_there(g.model, g.batch)) {
+      missing.push_back(counted(g));
+      missing.back().facts.partitions = fewer_sms(s);
+    }
   if (s.ticks != nullptr && !s.measures(*s.ticks) && !is_there(s.ticks->model, s.ticks->batch))
     missing.push_back(counted(*s.ticks));
   // Also the probes, where they stand beside graphs or are asked for.
@@ -128,6 +151,7 @@ part_report measure_counters(session& s, double until) {
         profile p = cuda::profile_graph(graph.get(), c.facts);
         for (std::string& name : cuda::count_kernels(graph.get(), {}, p))
           lacking.insert(std::move(name));
+        mark_persistent(p);
         row_file::row row = solo_metrics_row(p, c.solo_us);
         write_profile(folder / (c.name() + ".json"), p);
         if (!file.has({row[0], row[1]})) file.add({std::move(row)});

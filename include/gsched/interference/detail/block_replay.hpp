@@ -77,7 +77,7 @@ private:
   struct group {
     std::size_t lane = 0;
     std::uint32_t blocks = 0;
-    double left = 1;  ///< of their time
+    double left = 1;  ///< of their time; of a persistent kernel, what its queue has when they end
     double speed = 0; ///< per microsecond
   };
   struct sm {
@@ -86,6 +86,7 @@ private:
     std::vector<group> groups{};
     double updated = 0;
     std::size_t ran = none; ///< the graph whose blocks it took last
+    bool freed = false;     ///< it is among freed_
   };
 
   struct graph {
@@ -114,6 +115,9 @@ private:
     double until_us = 0; ///< when a copy ends
     block_shape shape{};
     double unplaced = 0;
+    double queue = 0;      ///< work left of a persistent kernel, in blocks' times
+    double queue_rate = 0; ///< at which its blocks do it, per microsecond
+    double next_end = 0;   ///< what the queue has when the next of them end
     double resident = 0;
     double known_resident = 0; ///< as speeds were computed last
     double on = 0;             ///< SMs with its blocks
@@ -127,6 +131,14 @@ private:
     [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
     [[nodiscard]] bool copies() const noexcept { return !(shape.blocks > 0); }
     [[nodiscard]] bool has_ended() const noexcept { return !(unplaced > 0) && !(resident > 0); }
+    [[nodiscard]] bool is_persistent() const noexcept { return shape.common_work > 0; }
+    [[nodiscard]] double until_next_end() const noexcept {
+      return queue_rate > 0 ? std::max(0.0, queue - next_end) / queue_rate : never;
+    }
+    /// Whether the queue has no more than that.
+    [[nodiscard]] bool has_left(double work) const noexcept {
+      return (queue - work) * shape.block_us < tiny;
+    }
   };
 
   /// Of the first endless kernel of a region; 0 if there is none.
@@ -224,11 +236,16 @@ private:
       if (free_lane(g)) next = std::min(next, starts_us(g));
     for (const lane& l : lanes_)
       if (l.running && l.copies()) next = std::min(next, l.until_us);
+    for (const lane* l : running_)
+      if (l->is_persistent()) next = std::min(next, now_ + l->until_next_end());
     for (const double end : ends_) next = end < next ? end : next; // by value: no branch
     if (next == never) next = now_ + 1;                            // only endless kernels run
     for (lane& l : lanes_)
       if (l.running && l.chain->endless) graphs_[l.graph].work += (next - now_) * pace(l);
+    for (lane* l : running_) l->queue -= (next - now_) * l->queue_rate;
     now_ = std::max(now_, next);
+    for (lane* l : running_)
+      if (l->queue_rate > 0 && l->has_left(l->next_end)) end_persistent(*l);
     for (std::size_t i = 0; i < sms_.size(); ++i)
       if (ends_[i] <= now_ + tiny) end_blocks(i);
     for (graph& g : graphs_) {
@@ -295,6 +312,8 @@ private:
     started_ = now_;
     l.shape = block_shape(l.kernel(), regions_[l.region], law_);
     l.unplaced = l.shape.blocks;
+    l.queue = l.shape.queued_work();
+    l.queue_rate = l.next_end = 0;
     l.resident = l.on = 0;
     l.tried = false;
     if (l.copies()) l.until_us = now_ + l.kernel().us;
@@ -335,6 +354,11 @@ private:
   void lose(lane& l, double us) {
     if (!l.running || l.copies() || l.chain->endless) return;
     const double part = us / l.shape.block_us;
+    if (l.is_persistent()) {
+      const double most = l.shape.blocks * (l.shape.longest + part);
+      l.queue = std::min(std::max(most, l.queue), l.queue + part * l.resident);
+      return;
+    }
     for_each_sm(l, [&](std::size_t i) {
       advance(i);
       for (group& g : sms_[i].groups)
@@ -351,24 +375,55 @@ private:
 
   void advance(std::size_t i) noexcept {
     sm& m = sms_[i];
-    for (group& g : m.groups) g.left -= (now_ - m.updated) * g.speed;
+    for (group& g : m.groups)
+      if (!lanes_[g.lane].is_persistent()) g.left -= (now_ - m.updated) * g.speed;
     m.updated = now_;
   }
 
   void end_blocks(std::size_t i) {
     advance(i);
+    end_groups(i, [&](const group& g) {
+      const lane& l = lanes_[g.lane];
+      return !l.chain->endless && !l.is_persistent() && g.left * l.shape.block_us <= tiny;
+    });
+  }
+
+  /// Ends the blocks of a persistent kernel that find no work in its queue. Those that are not placed
+  /// yet will find none either.
+  void end_persistent(lane& l) {
+    double next = 0;
+    for_each_sm(l, [&](std::size_t i) {
+      advance(i);
+      end_groups(i, [&](const group& g) {
+        if (g.lane != l.number) return false;
+        if (!l.has_left(g.left)) {
+          next = std::max(next, g.left);
+          return false;
+        }
+        l.queue_rate -= g.blocks * g.speed;
+        return true;
+      });
+    });
+    l.unplaced = 0;
+    l.next_end = next;
+    if (!(l.resident > 0)) l.queue = l.queue_rate = 0;
+  }
+
+  template <class Ends>
+  void end_groups(std::size_t i, Ends&& ends) {
     sm& m = sms_[i];
-    const auto ends = [&](const group& g) {
+    const auto end = [&](const group& g) {
+      if (!ends(g)) return false;
       lane& l = lanes_[g.lane];
-      if (l.chain->endless || g.left * l.shape.block_us > tiny) return false;
       for (std::size_t r = 0; r < m.left.size(); ++r) m.left[r] += l.shape.shares[r] * g.blocks;
       l.resident -= g.blocks;
       if ((held(i, l) -= g.blocks) == 0) l.on -= 1;
       return true;
     };
-    m.groups.erase(std::remove_if(m.groups.begin(), m.groups.end(), ends), m.groups.end());
-    freed_.push_back(i);
+    m.groups.erase(std::remove_if(m.groups.begin(), m.groups.end(), end), m.groups.end());
     touched_.push_back(i);
+    if (!m.freed) freed_.push_back(i);
+    m.freed = true;
   }
 
   /// Places what fits, from the oldest kernel to the youngest. One behind another that waits for
@@ -391,6 +446,7 @@ private:
       }
       place_on_open(l);
     }
+    for (const std::size_t i : freed_) sms_[i].freed = false;
     freed_.clear();
   }
 
@@ -434,8 +490,13 @@ private:
     l.resident += blocks;
     const bool fetches_code = m.ran != none && m.ran != l.graph && !l.chain->endless;
     m.ran = l.graph;
-    m.groups.push_back({l.number, blocks,
-                        time + (fetches_code ? replays_.code_us(dram_) / l.shape.block_us : 0), 0});
+    const double fetches = fetches_code ? replays_.code_us(dram_) / l.shape.block_us : 0;
+    m.groups.push_back({l.number, blocks, time + fetches, 0});
+    if (l.is_persistent()) {
+      l.queue += blocks * fetches;
+      m.groups.back().left = is_first ? 0 : l.shape.queued_at_end(early);
+      l.next_end = std::max(l.next_end, m.groups.back().left);
+    }
     touched_.push_back(i);
   }
 
@@ -481,8 +542,10 @@ private:
     if (!sms_[i].groups.empty()) {
       const double* const speeds = speeds_of(i);
       for (group& g : sms_[i].groups) {
+        lane& l = lanes_[g.lane];
+        if (l.is_persistent()) l.queue_rate += g.blocks * (speeds[g.lane] - g.speed);
         g.speed = speeds[g.lane];
-        if (!lanes_[g.lane].chain->endless)
+        if (!l.chain->endless && !l.is_persistent())
           end = std::min(end, now_ + std::max(0.0, g.left) / g.speed);
       }
     }
