@@ -110,6 +110,14 @@ TEST_CASE("blocks of a persistent kernel keep their SMs until its queue is empty
   CHECK(mean(0.4) < mean(0) / 2); // the first blocks find it empty long before the last
 }
 
+TEST_CASE("an endless kernel never ends, persistent or not") {
+  kernel_chain probe = persistent(4, 1);
+  probe.endless = true;
+  const kernel_chain own = persistent(sms, 1);
+  CHECK(beside({&own, &probe}, no_contention(), only_placing)[0] ==
+        doctest::Approx(without(4, sms, 1)).epsilon(0.001));
+}
+
 TEST_CASE("a start costs a persistent kernel the time of its blocks that still run") {
   constexpr replay_law costly{0, 0.2};
   const kernel_chain starts = chain({kernel(0.5, 1, 8), kernel(0.5, 1, 8)});

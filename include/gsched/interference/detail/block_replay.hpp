@@ -131,12 +131,14 @@ private:
     [[nodiscard]] const chain_kernel& kernel() const noexcept { return chain->kernels[at]; }
     [[nodiscard]] bool copies() const noexcept { return !(shape.blocks > 0); }
     [[nodiscard]] bool has_ended() const noexcept { return !(unplaced > 0) && !(resident > 0); }
-    [[nodiscard]] bool is_persistent() const noexcept { return shape.common_work > 0; }
+    [[nodiscard]] bool is_persistent() const noexcept {
+      return shape.common_work > 0 && !chain->endless;
+    }
     [[nodiscard]] double until_next_end() const noexcept {
       return queue_rate > 0 ? std::max(0.0, queue - next_end) / queue_rate : never;
     }
-    /// Whether the queue has no more than that.
-    [[nodiscard]] bool has_left(double work) const noexcept {
+    /// Of its queue, but for what takes no time.
+    [[nodiscard]] bool has_at_most(double work) const noexcept {
       return (queue - work) * shape.block_us < tiny;
     }
   };
@@ -245,7 +247,7 @@ private:
     for (lane* l : running_) l->queue -= (next - now_) * l->queue_rate;
     now_ = std::max(now_, next);
     for (lane* l : running_)
-      if (l->queue_rate > 0 && l->has_left(l->next_end)) end_persistent(*l);
+      if (l->queue_rate > 0 && l->has_at_most(l->next_end)) end_persistent(*l);
     for (std::size_t i = 0; i < sms_.size(); ++i)
       if (ends_[i] <= now_ + tiny) end_blocks(i);
     for (graph& g : graphs_) {
@@ -396,7 +398,7 @@ private:
       advance(i);
       end_groups(i, [&](const group& g) {
         if (g.lane != l.number) return false;
-        if (!l.has_left(g.left)) {
+        if (!l.has_at_most(g.left)) {
           next = std::max(next, g.left);
           return false;
         }
