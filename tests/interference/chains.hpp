@@ -33,6 +33,13 @@ inline kernel_chain chain(std::vector<chain_kernel> kernels) {
   return c;
 }
 
+/// A probe that holds its blocks from the start on.
+inline kernel_chain holding(double blocks, double nth) {
+  kernel_chain c = chain({kernel(100, blocks, nth)});
+  c.endless = true;
+  return c;
+}
+
 /// Nothing but the placement of blocks matters.
 inline contention_law no_contention() {
   contention_law law;

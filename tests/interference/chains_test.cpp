@@ -38,13 +38,6 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
 
 constexpr replay_window slowest_replay{4000, 4, 4'000'000, 1};
 
-/// A probe that holds its blocks from the start on.
-kernel_chain holding(double blocks, double nth) {
-  kernel_chain c = chain({kernel(100, blocks, nth)});
-  c.endless = true;
-  return c;
-}
-
 /// What corun_slowdowns computes for two graphs without contention, one block at a time and without
 /// a number that stands for several: the mean replay over that alone. Persistent kernels lose as many
 /// SMs as others hold (common_work is 1).

@@ -31,21 +31,15 @@ kernel_chain persistent(double blocks, double common_work, double early = 0) {
   return chain({k});
 }
 
-/// Holds so many SMs from the start on.
-kernel_chain holding(double blocks) {
-  kernel_chain c = chain({kernel(100, blocks, 1)});
-  c.endless = true;
-  return c;
-}
-
+/// How much it is slowed if others hold so many SMs.
 double without(double held, double blocks, double common_work) {
-  const kernel_chain own = persistent(blocks, common_work), others = holding(held);
+  const kernel_chain own = persistent(blocks, common_work), others = holding(held, 1);
   return beside({&own, &others}, no_contention(), only_placing)[0];
 }
 
 } // namespace
 
-TEST_CASE("a kernel is persistent if it takes no longer on fewer SMs than its blocks are more") {
+TEST_CASE("a kernel is persistent if its time grows by no more than its blocks outnumber the SMs") {
   const auto power = [](const operation& op) { return common_work_of(op, 1, 132); };
   CHECK(power(timed(132, {{64, 20.625}, {96, 13.75}})) == doctest::Approx(1));
   CHECK(power(timed(132, {{66, 14.142}, {96, 12}})) == doctest::Approx(0.5).epsilon(0.001));
@@ -78,8 +72,8 @@ TEST_CASE("a persistent kernel loses the SMs that others hold, and no second wav
   CHECK(without(4, sms, 1) == doctest::Approx(sms / (sms - 4)).epsilon(0.02));
   CHECK(without(4, sms, 0.5) == doctest::Approx(std::sqrt(sms / (sms - 4))).epsilon(0.02));
   CHECK(without(4, sms - 4, 1) == doctest::Approx(1).epsilon(0.02)); // which it does not need
-  for (const double held :
-       {8.0, 12.0, 15.0}) // on fewer SMs than half, none of its blocks is faster
+  // On fewer SMs than half, none of its blocks is faster.
+  for (const double held : {8.0, 12.0, 15.0})
     CHECK(without(held, sms, 0.5) ==
           doctest::Approx(std::sqrt(2) * (sms / 2) / (sms - held)).epsilon(0.02));
 }

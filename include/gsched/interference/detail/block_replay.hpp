@@ -411,6 +411,7 @@ private:
     if (!(l.resident > 0)) l.queue = l.queue_rate = 0;
   }
 
+  /// Ends those on an SM for which ends(group) is true.
   template <class Ends>
   void end_groups(std::size_t i, Ends&& ends) {
     sm& m = sms_[i];

@@ -54,7 +54,7 @@ struct region {
 struct block_shape {
   static constexpr double most_waves = 20; ///< of more waves, each is longer
   /// Of a persistent kernel's blocks, measured. With fewer each is no faster: on 32 SMs of an H200 such
-  /// kernels take 1.6 to 1.9 times as long as on 64.
+  /// kernels take 1.5 to 1.9 times as long as on 64.
   static constexpr double fewest_known = 0.5;
 
   double blocks = 0;
