@@ -9,6 +9,9 @@ sequence after a prompt and returns the logits of the next one.
   llama_8b      Llama 3.1 8B after a prompt of 1,000 tokens
   llama_8b_16k  the same after 16,384 tokens
   gemma_1b      Gemma 3 1B after a prompt of 1,000 tokens
+  qwen_7b       Qwen2 7B after a prompt of 1,000 tokens
+  mistral_7b    Mistral 7B after a prompt of 1,000 tokens
+  phi_3_mini    Phi-3 mini (3.8B) after a prompt of 1,000 tokens
 
 Differs   transformers' static cache counts its entries, so each replay of a graph would change its
           position. This cache writes at one position, so all replays do the same work. The prompt's
@@ -112,3 +115,26 @@ def gemma_1b(batch):
         hidden_size=1152, intermediate_size=6912, num_hidden_layers=26, num_attention_heads=4,
         num_key_value_heads=1, head_dim=256, vocab_size=262144, max_position_embeddings=32768)
     return step("gemma", transformers.Gemma3ForCausalLM, config, batch, 1000)
+
+
+def qwen_7b(batch):
+    config = transformers.Qwen2Config(
+        hidden_size=3584, intermediate_size=18944, num_hidden_layers=28, num_attention_heads=28,
+        num_key_value_heads=4, vocab_size=152064, max_position_embeddings=32768,
+        rope_theta=1000000.0)
+    return step("qwen", transformers.Qwen2ForCausalLM, config, batch, 1000)
+
+
+def mistral_7b(batch):
+    config = transformers.MistralConfig(
+        hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+        num_key_value_heads=8, vocab_size=32768, max_position_embeddings=32768,
+        rope_theta=1000000.0, sliding_window=None)
+    return step("mistral", transformers.MistralForCausalLM, config, batch, 1000)
+
+
+def phi_3_mini(batch):
+    config = transformers.Phi3Config(
+        hidden_size=3072, intermediate_size=8192, num_hidden_layers=32, num_attention_heads=32,
+        num_key_value_heads=32, vocab_size=32064, max_position_embeddings=4096)
+    return step("phi", transformers.Phi3ForCausalLM, config, batch, 1000)
