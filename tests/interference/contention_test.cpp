@@ -69,6 +69,7 @@ struct any_kernels {
       k.takes.buffer_us = random() % 2 == 0 ? (*this)(0.1, 10) : 0;
       k.takes.queue_cycles = random() % 2 == 0 ? (*this)(0, 4000) : 0;
       k.takes.stores = random() % 3 == 0 ? (*this)(0, 1) : 0;
+      k.takes.access_cycles = random() % 2 == 0 ? (*this)(300, 10000) : 0;
       k.warps = (*this)(1, 64);
     }
     return all;
@@ -128,6 +129,7 @@ TEST_CASE("contention: never less for more demand of its own, unless others then
   any_kernels any;
   for (int i = 0; i < 20000; ++i) {
     std::vector<running> all = any.some(2);
+    all[1].takes.access_cycles = 0; // the more it fills DRAM, the more of its accesses wait there
     contention_law law = harsh();
     law.older = law.clock = 0;
     const bool shares = i % 2 == 0;
@@ -154,6 +156,7 @@ TEST_CASE("contention: on SMs of its own never less for more demand of its own, 
   law.clock = 0; // which a kernel that waits for DRAM feels less
   for (int i = 0; i < 20000; ++i) {
     std::vector<running> all = any.some(2 + static_cast<std::size_t>(i) % 3);
+    all[1].takes.access_cycles = 0;
     const double before = slowdown(law, all, 1, false);
     const std::size_t r = any.random() % resources;
     CAPTURE(resource_names[r]);
@@ -219,6 +222,84 @@ TEST_CASE("contention: two neighbours at 95% of L2 and 90% of DRAM share what th
   const std::vector<running> two{{d, 8}, {d, 8}};
   CHECK(slowdown({}, two, 0, false) > 1.85);
   CHECK(slowdown({}, two, 0, false) < 2.6);
+}
+
+namespace {
+
+contention_law only_shares() { // of DRAM, and no latency
+  contention_law law;
+  law.l2_latency = law.dram_latency = 0;
+  return law;
+}
+demand at_dram(double use, double access_cycles) {
+  demand d = with(resource::dram, use);
+  d.access_cycles = access_cycles;
+  return d;
+}
+
+} // namespace
+
+TEST_CASE("contention: of a full DRAM a kernel with more accesses under way gets more") {
+  const contention_law law = only_shares();
+  const auto slow = [&](const demand& own, const demand& other) {
+    return slowdown(law, {{other, 8}, {own, 8}}, 1, false);
+  };
+  const demand usual = at_dram(0.8, l2_miss_cycles), many = at_dram(0.8, 4 * l2_miss_cycles),
+               most = at_dram(0.8, 12 * l2_miss_cycles), few = at_dram(0.8, 400);
+  const double alike = slow(usual, usual);
+  CHECK(alike == doctest::Approx(1.6 / law.dram).epsilon(0.01));
+  CHECK(slow(many, usual) < alike * 0.8);
+  CHECK(slow(most, usual) <= slow(many, usual));
+  CHECK(slow(many, many) == doctest::Approx(alike)); // no more than the other
+  CHECK(slow(few, usual) == alike);                  // waits no longer than on an idle device
+  CHECK(slow(usual, most) == alike);                 // keeps what it gets by its demand
+  CHECK(0.8 / slow(most, usual) + 0.8 / alike <= 1); // which leaves the other so much
+  CHECK(slow(at_dram(0.8, 0), most) == alike);       // not known
+  const std::vector<running> three{{most, 8}, {most, 8}, {usual, 8}}; // what is left over is shared
+  CHECK(1.6 / slowdown(law, three, 0, false) + 0.8 / slowdown(law, three, 2, false) <= 1);
+}
+
+TEST_CASE("contention: many accesses under way mean little to one that does not wait for DRAM") {
+  const contention_law law = only_shares();
+  const auto gains = [&](double use) { // of what it loses
+    const demand other = at_dram(0.8, l2_miss_cycles);
+    const double alike = slowdown(law, {{other, 8}, {at_dram(use, 0), 8}}, 1, false);
+    const double many = slowdown(law, {{other, 8}, {at_dram(use, 3000), 8}}, 1, false);
+    return (alike - many) / (alike - 1);
+  };
+  CHECK(gains(0.8) > 0.3);
+  CHECK(gains(0.1) < 0.2);
+  CHECK(gains(0.1) >= 0);
+  CHECK(at_dram(0, 3000).accesses_ahead() == 1);
+  CHECK(at_dram(0.1, 3000).accesses_ahead() < 1.05);
+  CHECK(at_dram(0.4, 3000).accesses_ahead() < at_dram(0.8, 3000).accesses_ahead());
+  CHECK(at_dram(1, 2 * l2_miss_cycles).accesses_ahead() == 2);
+}
+
+TEST_CASE("contention: what makes accesses slower matters less to those that take long alone") {
+  const contention_law law;
+  const auto loses = [&](const demand& own) { // together they leave DRAM room
+    return slowdown(law, {{at_dram(0.2, 0), 8}, {own, 8}}, 1, false) - 1;
+  };
+  const auto own = [](double dram, double access_cycles) {
+    demand d = at_dram(dram, access_cycles);
+    d.of(resource::l2) = 0.3;
+    return d;
+  };
+  CHECK(loses(own(0.4, 500)) == loses(own(0.4, 0)));
+  CHECK(loses(own(0.4, 4000)) < 0.8 * loses(own(0.4, 0)));
+  CHECK(loses(own(0.01, 4000)) > 0.99 * loses(own(0.01, 0))); // long for another reason
+}
+
+TEST_CASE("contention: of several neighbours their accesses add up") {
+  const contention_law law = only_shares();
+  const demand own = at_dram(0.8, 4000), few = at_dram(0.3, 500), many = at_dram(0.3, 20000);
+  const auto slow = [&](const demand& a, const demand& b) {
+    return slowdown(law, {{a, 8}, {b, 8}, {own, 8}}, 2, false);
+  };
+  CHECK(slow(few, few) < slow(few, many));
+  CHECK(slow(few, many) == slow(many, few));
+  CHECK(slow(few, many) < slow(many, many));
 }
 
 TEST_CASE("contention: latency rises with the square of a neighbour's traffic") {
@@ -788,6 +869,20 @@ TEST_CASE("contention: buffers last for as long as their kernel takes to pass as
   CHECK(buffer_us_of(c, 2000, 100) == 0);                   // no buffer
   c.l2_bytes = 0;
   CHECK(buffer_us_of(c, 50000, 100) == 0);
+}
+
+TEST_CASE(
+    "contention: accesses of a kernel with buffers take as long as an SM has them under way") {
+  kernel_counters c;
+  c.us = 10;
+  c.l2_bytes = 50e6;
+  const double all = buffered_access_cycles(c, 200000, 100);
+  CHECK(all == doctest::Approx(1755)); // 5 MB at 5 MB a microsecond: no SM has more under way
+  CHECK(buffered_access_cycles(c, 50000, 100) == all);
+  CHECK(buffered_access_cycles(c, 25000, 100) == doctest::Approx(all / 2));
+  CHECK(buffered_access_cycles(c, 2000, 100) == 0); // no buffer
+  c.waits.load_cycles = 1200;
+  CHECK(demand_of(c).access_cycles == 1200);
 }
 
 TEST_CASE("contention: code that fills the caches makes a kernel fetch its own again") {

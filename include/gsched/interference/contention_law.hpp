@@ -22,18 +22,19 @@ namespace gsched {
 /// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
 /// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
 /// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
-/// proportion to its square; on SMs of their own the more, the longer the warps of both wait for
-/// memory. Stores that fill the queues of memory count several times. Each neighbour has bursts of
-/// its own, so the squares of several neighbours add up; the traffic of an endless probe has none,
-/// and the mean of its square is smaller. Accesses of kernels on its SMs wait behind its own, for as
-/// long as these take more than on an idle device, and what they issue waits for slots that its warps
-/// take; where its waits are not known, its warps matter as far as its accesses wait in queues. Beside
-/// one endless kernel that keeps the issue slots or a pipeline, instructions wait for their turns, at
-/// the slots the first of each run: a kernel whose warps seldom stall loses little. Of the longer
-/// latency of loads beside endless kernels, one loses the less, the longer its buffers in shared memory
-/// last it. Where the working sets are known to exceed L2, hits become misses: they take longer, and
-/// are traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the kernel waits: for
-/// its loads and its code behind theirs, and for the issue slots that they take.
+/// proportion to its square: on SMs of their own the more, the longer the warps of both wait for
+/// memory, and the less, the longer a kernel that fills DRAM waits for it alone. A full DRAM gives more
+/// to a kernel with more accesses under way. Stores that fill the queues of memory count several times.
+/// Each neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
+/// endless probe has none, and the mean of its square is smaller. Accesses of kernels on its SMs wait
+/// behind its own, for as long as these take more than on an idle device, and what they issue waits for
+/// slots that its warps take; where its waits are not known, its warps matter as far as its accesses
+/// wait in queues. Beside one endless kernel that keeps the issue slots or a pipeline, instructions wait
+/// for their turns, at the slots the first of each run: a kernel whose warps seldom stall loses little.
+/// Of the longer latency of loads beside endless kernels, one loses the less, the longer its buffers in
+/// shared memory last it. Where the working sets are known to exceed L2, hits become misses: they take
+/// longer, and are traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the
+/// kernel waits: for its loads and its code behind theirs, and for the issue slots that they take.
 /// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
 /// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
 ///
@@ -48,8 +49,9 @@ namespace gsched {
 ///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
 ///          another on one H100; turns, buffers, waits behind hits and for code on
 ///          single kernels of 16 graphs of PyTorch beside probes on one H200 (bench/results:
-///          kernels_beside_served_batches and kernels_beside_pipes) and on graphs beside probes; the
-///          others are from
+///          kernels_beside_served_batches and kernels_beside_pipes) and on graphs beside probes; that
+///          accesses under way share DRAM, on single kernels beside copies (kernels_of_decode_steps and
+///          kernels_beside_few_copies); the others are from
 ///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
 ///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
 ///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
@@ -59,9 +61,9 @@ namespace gsched {
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
-///          either, unless that makes the kernel one that others wait for. The throughput of all
-///          never exceeds a capacity. A demand of L1 includes that of shared memory, as its counter
-///          does.
+///          either, unless that makes the kernel one that others wait for, or one with more accesses
+///          under way. The throughput of all never exceeds a capacity. A demand of L1 includes that of
+///          shared memory, as its counter does.
 /// Cost     some 150 multiplications and three roots, and three powers beside an endless kernel; no
 ///          allocation. For one kernel in many surroundings, prepare() takes a third of that once, and
 ///          the roots of several kernels can be drawn side by side.
@@ -119,6 +121,7 @@ struct contention_law {
     double on_dram = 0;
     double l2_part = 1; ///< over a use of L2: of what can be reached, instead of what is counted
     double dram_part = 1;
+    double accesses = 1; ///< see demand::accesses_ahead
     double l2_alone = 0; ///< 8th powers of its uses, by these
     double dram_alone = 0;
   };
@@ -138,6 +141,7 @@ struct contention_law {
     k.on_dram = touched(dram_use);
     k.l2_part = 1 / std::max(l2, 0.01);
     k.dram_part = 1 / std::max(dram, 0.01);
+    k.accesses = k.takes.accesses_ahead();
     k.l2_alone = to_8th(k.l2_part * l2_use);
     k.dram_alone = to_8th(k.dram_part * dram_use);
   }
@@ -162,6 +166,7 @@ struct contention_law {
     double on_dram = own.on_dram;
     double misses = 0;
     double dram_rate = dram_others; // as misses take longer, less a second than dram_others
+    dram_others = taken_of_dram(own, dram_others, s);
     const double without_misses = own.dram_part * (dram_use + dram_others);
     if (own.takes.working_set > 0 && s.working_sets > 0) {
       const double part = lost(own.takes.working_set + s.working_sets);
@@ -178,7 +183,7 @@ struct contention_law {
     const double latency = l2_latency * s.l2_squares + dram_latency * dram_squares +
                            own.felt * (l2_latency * s.l2_apart + dram_latency * s.dram_apart);
     const double clocks = s.low_clock && !own.takes.low_clock ? clock * (1 - own.bound) : 0;
-    const double slower = 1 + (latency + misses) * own.on_l2 + clocks;
+    const double slower = 1 + (latency / own.accesses + misses) * own.on_l2 + clocks;
     const double crowded = 1 + warps * own.on_memory * s.warps / own.warps; // what its SMs lack
     double sum = to_8th(slower) * (own.bound + (1 - own.bound) * to_8th(crowded));
     if (s.at_endless.any()) sum += to_8th(1 + waiting_beside_endless(own, s.at_endless)) - 1;
@@ -222,6 +227,26 @@ struct contention_law {
 private:
   [[nodiscard]] static double squared(double x) noexcept { return x * x; }
   [[nodiscard]] static double to_8th(double x) noexcept { return squared(squared(squared(x))); }
+
+  /// What others take of DRAM from a kernel. A full memory gives each as much as it has accesses
+  /// waiting there, so one that has more of them than others loses less to these. All keep what they get
+  /// in proportion to their demands; the rest of the capacity goes by accesses.
+  ///
+  /// Source   single kernels of nine graphs of PyTorch and two decode steps beside copies, on one H200.
+  [[nodiscard]] double taken_of_dram(const kernel& own, double others,
+                                     const surroundings& s) const noexcept {
+    const double demands = s.sum[index(resource::dram)];
+    const double accesses = demands + s.dram_ahead;
+    const double by_accesses = accesses / (own.accesses * demands);
+    if (!(by_accesses < 1)) return others;
+    const double use = own.takes.of(resource::dram);
+    const double proportional = std::min(1.0, dram / (use + others));
+    const double rest = 1 - proportional * (use + others);
+    const double part = use * own.accesses / (use * own.accesses + accesses);
+    const double most = use * proportional + rest * part;    // that it can get
+    const double reached = std::max(1 / own.dram_part, use); // by it alone
+    return std::min(others, std::max(by_accesses * others, use * (reached / most - 1)));
+  }
 
   /// How far a kernel with this use of a memory depends on it: nearly all or nothing.
   [[nodiscard]] static double touched(double use) noexcept {

@@ -37,27 +37,42 @@ inline constexpr std::array<std::string_view, resources> resource_names{
     "issue", "alu", "fma",           "fp16", "fp64", "tensor",
     "xu",    "lsu", "shared_memory", "l1",   "l2",   "dram"};
 
+/// Of a load that hits in L2, on an idle device: of an H100 and an H200.
+inline constexpr double l2_hit_cycles = 290;
+/// The same of one that DRAM serves.
+inline constexpr double l2_miss_cycles = 990;
+
+/// The part of DRAM's throughput, as the profiler counts it, that copies reach alone.
+inline constexpr double copies_reach_of_dram = 0.82;
+
 /// What one kernel takes of each resource when it runs alone.
 ///
 /// Units    use: parts of a resource's capacity, 0 to 1; of an SM with its blocks, or of the device.
 struct demand {
   std::array<double, resources> use{};
-  double kept = 0;         ///< part of its L2 traffic that hits: 0 to 1
-  double working_set = 0;  ///< bytes that it touches again and again; 0: not known
-  double conflict = 1;     ///< wavefronts of one access to shared memory
-  bool low_clock = false;  ///< its tensor cores lower the SM clock of the whole device
-  bool steady = false;     ///< it has no bursts: an endless probe, or an estimate
-  double queued = 1;       ///< how far its accesses wait in queues: 0 to 1, of an endless probe
-  warp_waits waits{};      ///< of its warps, where they are known
-  double pressure = 1;     ///< of its graph on other SMs: see corun_factors
-  double stores = 0;       ///< how far its stores fill the queues of memory: 0 to 1
-  double queue_cycles = 0; ///< for which accesses wait that queue behind its own: see queue_behind
-  double buffer_us = 0;    ///< for which its buffers in shared memory last it: see buffer_us_of
-  double fixed_stall = 1;  ///< cycles that a warp waits for the fixed time of each instruction
+  double kept = 0;          ///< part of its L2 traffic that hits: 0 to 1
+  double working_set = 0;   ///< bytes that it touches again and again; 0: not known
+  double conflict = 1;      ///< wavefronts of one access to shared memory
+  bool low_clock = false;   ///< its tensor cores lower the SM clock of the whole device
+  bool steady = false;      ///< it has no bursts: an endless probe, or an estimate
+  double queued = 1;        ///< how far its accesses wait in queues: 0 to 1, of an endless probe
+  warp_waits waits{};       ///< of its warps, where they are known
+  double pressure = 1;      ///< of its graph on other SMs: see corun_factors
+  double stores = 0;        ///< how far its stores fill the queues of memory: 0 to 1
+  double queue_cycles = 0;  ///< for which accesses wait that queue behind its own: see queue_behind
+  double buffer_us = 0;     ///< for which its buffers in shared memory last it: see buffer_us_of
+  double fixed_stall = 1;   ///< cycles that a warp waits for the fixed time of each instruction
+  double access_cycles = 0; ///< that its accesses to memory take; 0: not known
 
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
   [[nodiscard]] double of(resource r) const noexcept { return use[index(r)]; }
+  /// How many accesses it has waiting at DRAM, over those of a kernel whose accesses take as long as on
+  /// an idle device: 1, and as much more as they take longer, as far as DRAM is what it waits for.
+  [[nodiscard]] double accesses_ahead() const noexcept {
+    const double filled = std::min(1.0, of(resource::dram) / copies_reach_of_dram);
+    return 1 + filled * filled * (std::max(1.0, access_cycles / l2_miss_cycles) - 1);
+  }
   /// The largest use of anything that an SM has.
   [[nodiscard]] double busiest() const noexcept {
     double most = 0;
@@ -71,11 +86,6 @@ struct demand {
 [[nodiscard]] inline double profiled_over(double profiled_us, double alone_us) noexcept {
   return profiled_us > 0 && alone_us > 0 ? std::clamp(profiled_us / alone_us, 0.5, 1.5) : 1;
 }
-
-/// Of a load that hits in L2, on an idle device: of an H100 and an H200.
-inline constexpr double l2_hit_cycles = 290;
-/// The same of one that DRAM serves.
-inline constexpr double l2_miss_cycles = 990;
 
 /// How much of what makes memory slower reaches a kernel: the more, the longer its warps wait for
 /// memory. 1 in the mean over the time of graphs, and where that is not known.
@@ -116,6 +126,17 @@ inline constexpr double l2_miss_cycles = 990;
   constexpr double least_bytes = 2500; // less is no buffer, but what a reduction needs
   if (!(bytes_on_sm >= least_bytes) || !(c.l2_bytes > 0)) return 0;
   return bytes_on_sm * sms * c.us / c.l2_bytes;
+}
+
+/// How long the accesses of a kernel with such buffers take, as far as an SM has them under way at once:
+/// at the rate of its traffic, so many bytes. The counters of loads do not have these accesses.
+///
+/// Source   products of matrices with vectors beside copies, on one H200: 40 to 60 KB predict them alike.
+/// Units    cycles of an SM.
+[[nodiscard]] inline double buffered_access_cycles(const kernel_counters& c, double bytes_on_sm,
+                                                   double sms) noexcept {
+  constexpr double most_bytes = 50e3, cycles_a_us = 1755; // of an SM; of an H200
+  return cycles_a_us * buffer_us_of(c, std::min(most_bytes, bytes_on_sm), sms);
 }
 
 /// For how many cycles a warp waits after each of its instructions for the fixed time of that, in the
@@ -169,6 +190,7 @@ inline constexpr double l2_miss_cycles = 990;
   d.low_clock = tensor > some_tensor_use;
   d.waits = c.waits;
   d.queue_cycles = queue_behind(c.waits, d.kept);
+  d.access_cycles = c.waits.load_cycles;
   d.fixed_stall = fixed_stall_of(c);
   if (c.pipes.lsu > 0) d.conflict = std::clamp(c.shared_memory / active / c.pipes.lsu, 1.0, 32.0);
   return d;

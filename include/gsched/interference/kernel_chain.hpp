@@ -289,7 +289,10 @@ namespace detail {
     const double bytes =
         static_cast<double>(launch.static_shared_bytes) + launch.dynamic_shared_bytes;
     const double on_sm = c->warps_active * sm.max_warps / k.warps; // blocks
-    k.takes.buffer_us = buffer_us_of(*c, bytes * on_sm, device * k.coverage(device));
+    const double sms = device * k.coverage(device);
+    k.takes.buffer_us = buffer_us_of(*c, bytes * on_sm, sms);
+    k.takes.access_cycles =
+        std::max(k.takes.access_cycles, buffered_access_cycles(*c, bytes * on_sm, sms));
   }
   return chain;
 }

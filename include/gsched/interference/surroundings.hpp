@@ -120,6 +120,7 @@ struct surroundings {
   double wavefronts = 0;         ///< of their accesses to shared memory: see waiting_wavefronts
   double l2_squares = 0;   ///< sum of the squares of each neighbour's use of L2, less where steady
   double dram_squares = 0; ///< the same of DRAM
+  double dram_ahead = 0;   ///< accesses at DRAM beyond the usual: see demand::accesses_ahead
   double l2_apart = 0;     ///< the part of l2_squares of neighbours on other SMs
   double dram_apart = 0;   ///< the same of dram_squares
   double working_sets = 0; ///< bytes, of all neighbours of which they are known
@@ -159,6 +160,7 @@ struct surroundings {
       wavefronts += waiting_wavefronts(d, resident_warps) * near;
     }
     for (std::size_t r = resources_on_sm; r < resources; ++r) sum[r] += d.use[r] * far;
+    dram_ahead += d.of(resource::dram) * far * (d.accesses_ahead() - 1);
     const double reach = d.pressure * far * far;
     const double of_square = square_counts(d, near > 0) * reach;
     const double of_stores = d.stores * (d.steady ? endless_stores : stores) * reach;
