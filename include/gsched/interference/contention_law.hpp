@@ -79,14 +79,14 @@ struct contention_law {
   static constexpr double cliff =
       0.32; ///< over L2's size: beyond it, up to where all hits are lost
 
-  double l2_latency = 0.3;   ///< relative slow-down beside all of L2's throughput
-  double dram_latency = 0.6; ///< additional one beside all of DRAM's
-  double warps = 0.2;        ///< weight of a neighbour's warp on an SM, over an own warp
-  double l2 = 1.15;          ///< part of L2's counted throughput that can be reached
-  double dram = 0.82;        ///< the same of DRAM
-  double older = 0.977;      ///< of its demand, what the kernel that goes first keeps; 0: no more
-                             ///< than its share by demand
-  double clock = 0.09;       ///< relative slow-down beside tensor cores, without own ones
+  double l2_latency = 0.3;            ///< relative slow-down beside all of L2's throughput
+  double dram_latency = 0.6;          ///< additional one beside all of DRAM's
+  double warps = 0.2;                 ///< weight of a neighbour's warp on an SM, over an own warp
+  double l2 = 1.15;                   ///< part of L2's counted throughput that can be reached
+  double dram = copies_reach_of_dram; ///< the same of DRAM
+  double older = 0.977; ///< of its demand, what the kernel that goes first keeps; 0: no more
+                        ///< than its share by demand
+  double clock = 0.09;  ///< relative slow-down beside tensor cores, without own ones
 
   bool operator==(const contention_law&) const noexcept = default;
 

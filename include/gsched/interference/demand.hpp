@@ -212,6 +212,8 @@ struct demand {
 
 /// The demand of a kernel on other SMs than `d`. There it takes `slower` times as long alone, and
 /// each SM with its blocks does `denser` times as much of its work.
+///
+/// Differs  its accesses take as long as on all SMs: chosen on decode steps beside copies.
 [[nodiscard]] inline demand on_fewer_sms(demand d, double slower, double denser) noexcept {
   for (std::size_t r = 0; r < resources; ++r)
     d.use[r] = std::min(1.0, d.use[r] * (r < resources_on_sm ? denser : 1) / slower);
