@@ -12,8 +12,9 @@ namespace gsched {
 /// Of a persistent kernel, whose blocks, one on an SM, take their work from a common queue: its time on
 /// fewer SMs is as their number to the power of minus this. There its time grows by no more than the
 /// number of its blocks over that of the SMs; if each block has work of its own, it needs another wave,
-/// and twice the time. 0 of all other kernels, and of those that were not measured on fewer SMs than they have blocks: on half and on
-/// three quarters of `device`, say.
+/// and twice the time, unless fewer blocks share a full DRAM: such kernels are taken for persistent ones.
+/// 0 of all other kernels, and of those that were not measured on fewer SMs than they have blocks: on
+/// half and on three quarters of `device`, say.
 ///
 /// Source   gsched's own. On 96 of the 132 SMs of an H200, kernels of PyTorch's graphs with 132 blocks take
 ///          1.0 to 1.4 times as long where there are more tiles than blocks, as in most products and
