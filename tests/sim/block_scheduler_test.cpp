@@ -32,6 +32,7 @@ sim::kernel_load random_load(rng& r) {
   if (between(r, 0, 1) > 0) d.working_set = 60e6 * part(r);
   if (between(r, 0, 1) > 0) d.conflict = between(r, 1, 32);
   d.steady = between(r, 0, 1) > 0;
+  if (between(r, 0, 1) > 0) d.access_cycles = static_cast<double>(between(r, 300, 8000));
   sim::kernel_load l;
   l.take(d);
   l.warps = static_cast<float>(between(r, 1, 16));
@@ -117,6 +118,7 @@ private:
     f.takes.kept = l.kept;
     f.takes.working_set = l.working_set;
     f.takes.conflict = l.conflict;
+    f.takes.access_cycles = l.access_cycles;
     return f;
   }
   /// on_ has the order of slots, but starts_ that of the grids' starts.

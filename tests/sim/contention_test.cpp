@@ -333,6 +333,40 @@ TEST_CASE("contention: on other SMs as the law says, of what warps wait for") {
       }
 }
 
+TEST_CASE("contention: a full DRAM goes by the accesses under way, of loads and of buffers") {
+  const sim::preset p = without_starts();
+  const auto loading = [](double cycles) {
+    kernel_counters c = moving(0.8);
+    c.waits.memory = 0.5; // of which traffic weighs as in the mean
+    c.waits.executing = 0.5;
+    c.waits.load_cycles = cycles;
+    return c;
+  };
+  const auto beside = [&](const kernel_counters& own, std::uint32_t shared_bytes, double other) {
+    const auto graph = [&] {
+      std::vector<operation> work(1, kernel(512, 256, 300)); // one wave
+      work[0].by_sms.push_back({half_of_sms, work[0].expected});
+      work[0].launch.dynamic_shared_bytes = shared_bytes;
+      return program("g", work, {own});
+    };
+    return times_of(p, graph(), chain(1, 3000, loading(other)))[0] / times_of(p, graph())[0];
+  };
+  for (const double own : {500.0, 5000.0})
+    for (const double other : {500.0, 5000.0}) {
+      CAPTURE(own);
+      CAPTURE(other);
+      surroundings around;
+      around.add(demand_of(loading(other)), 0, 1, 32, true);
+      const demand takes = demand_of(loading(own));
+      const double slow = p.laws.contention.slowdown(takes, 32, around) + l2_loss::usual;
+      CHECK(beside(loading(own), 0, other) == doctest::Approx(slow).epsilon(0.01));
+    }
+  // Of a kernel that loads by buffers in shared memory, the counters of loads do not tell.
+  kernel_counters buffered = loading(0);
+  buffered.us = 300;
+  CHECK(beside(buffered, 40'000, 500) < beside(buffered, 0, 500) - 0.2);
+}
+
 TEST_CASE("contention: what L2 loses follows the mean traffic of the neighbour's graph") {
   const sim::preset p = without_starts();
   kernel_counters c = moving(0.001);

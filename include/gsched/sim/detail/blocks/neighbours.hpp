@@ -103,11 +103,13 @@ public:
   void meet(const std::vector<std::uint32_t>& running) noexcept {
     float l2 = 0;
     float dram = 0;
+    float ahead = 0;
     float streams = 0;
     std::uint32_t low_clocks = 0;
     for (const std::uint32_t slot : running) {
       l2 += sides_[slot].l2;
       dram += sides_[slot].dram;
+      ahead += sides_[slot].dram_ahead;
       streams += sides_[slot].dram_of_graph;
       low_clocks += sides_[slot].own.takes.low_clock;
     }
@@ -117,6 +119,7 @@ public:
       look_around(s, running, i);
       s.sum[index(resource::l2)] = std::max(0.0f, l2 - me.l2);
       s.sum[index(resource::dram)] = std::max(0.0f, dram - me.dram);
+      s.dram_ahead = std::max(0.0f, ahead - me.dram_ahead);
       look_at_device(s, running, i);
       s.low_clock = low_clocks > me.own.takes.low_clock;
       me.slowdown = law_.power(me.own, s);
@@ -155,6 +158,7 @@ private:
     on_sm near{}; ///< its demand on each SM that it holds
     float l2 = 0; ///< its demand on the device
     float dram = 0;
+    float dram_ahead = 0;    ///< see surroundings
     float weight = 1;        ///< of its squares on other SMs: see weight_of_traffic
     float stores = 0;        ///< added to that of DRAM
     float dram_of_graph = 0; ///< see kernel_load
@@ -292,6 +296,8 @@ private:
     s.own.takes.kept = l.kept;
     s.own.takes.working_set = l.working_set;
     s.own.takes.conflict = l.conflict;
+    s.own.takes.access_cycles = l.access_cycles;
+    s.dram_ahead = s.dram * static_cast<float>(s.own.takes.accesses_ahead() - 1);
     s.near = used;
     s.near.of[warps_at] = static_cast<float>(surroundings::touches_memory(s.own.takes)) * s.warps;
     s.near.of[wavefronts_at] =

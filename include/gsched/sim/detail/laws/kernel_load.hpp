@@ -32,6 +32,7 @@ struct kernel_load {
   float kept = 0;                     ///< as in demand
   float working_set = 0;
   float conflict = 1;
+  float access_cycles = 0;
   bool low_clock = false;
   bool steady = false;       ///< as in demand; it matters to the kernel itself alone
   float warps = 1;           ///< warps of one block
@@ -49,6 +50,7 @@ struct kernel_load {
     kept = static_cast<float>(d.kept);
     working_set = static_cast<float>(d.working_set);
     conflict = static_cast<float>(d.conflict);
+    access_cycles = static_cast<float>(d.access_cycles);
     low_clock = d.low_clock;
     steady = d.steady;
     waits = d.waits;
@@ -119,6 +121,12 @@ template <class Scaling>
   if (counters != nullptr) {
     load.early = static_cast<float>(ends_early(*counters, std::min(1.0, blocks / device)));
     d = demand_of(*counters, profiled_over(counters->us, whole * usual.scale));
+    const double on_device =
+        std::clamp(blocks / device, 1.0, resident); // of the blocks, on each SM
+    const double bytes =
+        static_cast<double>(op.launch.static_shared_bytes) + op.launch.dynamic_shared_bytes;
+    d.access_cycles = std::max(d.access_cycles, buffered_access_cycles(*counters, bytes * on_device,
+                                                                       std::min(blocks, device)));
   } else {
     const double half = to_us(table.at(sm_count{(table.sms().count() + 1) / 2}));
     const double work = std::max(whole - to_us(table.floor()), 0.01);
