@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # links_test.sh SOURCE: links and pictures of the documentation lead to files and headings that are
-# there, and a page of docs/ that any file names exists. Files elsewhere are not asked for.
+# there, and a page of docs/ that any file names exists. Files elsewhere are not asked for. The rows of a
+# table are lines with as many cells as its heading: wrapped as prose, they are no table.
 set -euo pipefail
 exec python3 - "$1" <<'PY'
 import os, re, sys
@@ -48,6 +49,20 @@ for path in (f for f in files if f.endswith(".md")):
                 wrong(path, number, f"no {target}")
             elif heading and to.endswith(".md") and heading not in anchors(to):
                 wrong(path, number, f"no heading for {target}")
+
+for path in (f for f in files if f.endswith(".md")):
+    fenced, cells = False, 0
+    for number, line in enumerate(open(path, encoding="utf-8"), 1):
+        fenced ^= line.startswith("```")
+        bare = re.sub(r"`[^`]*`", "", line).replace("\\|", "").strip()
+        if fenced or not bare.startswith("|"):
+            if not fenced and re.search(r"\|[ :-]*-{3}[ :-]*\||\| .* \| .* \|", bare):
+                wrong(path, number, "a row of a table within a paragraph")
+            cells = 0
+            continue
+        cells = cells or bare.count("|")
+        if bare.count("|") != cells or not bare.endswith("|"):
+            wrong(path, number, f"a row of {bare.count('|') - 1} cells, expected {cells - 1}")
 
 for path in files:
     if not re.search(r"\.(md|hpp|cpp|cuh|cu|h|py|sh|txt|cmake)$|/[a-z_]+$", path):
