@@ -158,12 +158,19 @@ def stand_ins(a, server):
 
 
 def models(a, server):
+    preset = a.preset
+    if a.law:
+        law = read_json(a.law)
+        try:
+            preset, _ = server.version_of(preset, contention=law["contention"], replay=law["replay"])
+        except (KeyError, TypeError) as e:
+            fail(f"{a.law}: no {e}, expected what interference fit writes", 2)
     report = read_json(a.gpu_json)
     documents = report.get("sweep", [report]) if isinstance(report, dict) else []
     rows = []
     for document in documents:
         try:
-            rows += same_on_simulator(a, server, document, first=not rows)
+            rows += same_on_simulator(a, server, preset, document, first=not rows)
         except (KeyError, TypeError, AttributeError) as e:
             fail(f"{a.gpu_json}: no {e}, expected what serve_models.py --json writes", 2)
     if not rows:
@@ -171,7 +178,7 @@ def models(a, server):
     return {"gpu_json": str(a.gpu_json)}, rows
 
 
-def same_on_simulator(a, server, document, first):
+def same_on_simulator(a, server, preset, document, first):
     work, scheduling = document["workload"], document["scheduling"]
     known = [r for r in document["runs"] if r["policy"] in POLICIES.split(",")]
     if not known:
@@ -193,7 +200,7 @@ def same_on_simulator(a, server, document, first):
             renamed = server.scratch / "arrivals.csv"
             rename_models(a.trace, renamed, names)
             arrivals = ["--arrivals", f"trace:{renamed}"]
-        runs = server.call(a.preset, *options, *arrivals)["runs"]
+        runs = server.call(preset, *options, *arrivals)["runs"]
         simulated += [dict(r, repeat=repeat) for r in runs]
     for r in simulated:
         r["per_model"] = {n: r["per_model"][names[n]] for n in names}
@@ -361,6 +368,8 @@ def arguments():
     m.add_argument("--trace", metavar="FILE",
                    help="what serve_models.py --save-arrivals wrote, for its first run; default: "
                    "drawn again by rate and seed")
+    m.add_argument("--law", metavar="FILE", help="coefficients of `interference fit`, in place of those that were "
+                   "copied into the preset as it was written")
     m.add_argument("--suffix", default="_b1", help="of the profile's name of a model that names no batch")
     d = modes.add_parser("draw", help="draws the rows that --json wrote, runs nothing")
     d.add_argument("results", metavar="FILE")

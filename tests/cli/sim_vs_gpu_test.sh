@@ -85,6 +85,26 @@ rows = json.load(open("rows.json"))["rows"]
 assert len(rows) == 6 and all(abs(r[f"{f}_ratio"] - 1) < 1e-3 for r in rows for f in ("mean", "p99")), rows
 PY
 
+# The law of a file takes the place of the preset's.
+python3 - "$GSCHED_SOURCE_DIR/tools/data/interference/h200.json" <<'PY'
+import json, sys
+law = json.load(open(sys.argv[1]))
+json.dump(law, open("same_law.json", "w"))
+law["replay"]["start_us"] = 50
+json.dump(law, open("other_law.json", "w"))
+PY
+for law in same other; do
+  check "$law law" python3 "$script" models --gpu-json torch.json --law ${law}_law.json --bin "$bin" --json $law.json
+done
+check "the law of a file" python3 - <<'PY'
+import json
+same, other = ([r["mean_ratio"] for r in json.load(open(f))["rows"]] for f in ("same.json", "other.json"))
+assert all(abs(x - 1) < 1e-3 for x in same), same
+assert max(other) > 1.01, other
+PY
+echo '{}' >no_law.json
+refuses 2 "no_law.json: no 'contention'" sim_vs_gpu.py models --gpu-json torch.json --law no_law.json --bin "$bin"
+
 refuses 2 "expected" sim_vs_gpu.py stand-ins --loads x
 refuses 2 "expected" sim_vs_gpu.py stand-ins --arrivals weibull
 refuses 2 "expected" sim_vs_gpu.py nothing

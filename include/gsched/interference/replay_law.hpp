@@ -56,7 +56,7 @@ struct replay_law {
   ///          (docs/research/simulator.md). Long after another a start costs what it costs the median
   ///          of 122 graphs on other SMs: 0.9 and 0.8 us on 132 SMs.
   [[nodiscard]] double lost_again_us(double since_us, double busiest) const noexcept {
-    constexpr double long_after = 3;
+    constexpr double long_after = 3.6;
     return long_after * start_us * start_loss::refilled(since_us) * exposed(busiest);
   }
 

@@ -216,9 +216,9 @@ struct preset {
   p.copies.on_device = from_us(4.0); // memset 3.8, copy 4.2
 
   // tools/data/interference/h200.json: fitted on pairs of networks (`interference fit`).
-  p.laws.contention = contention_law::of({0.3312, 0.6958, 0.2, 1.15, 0.82, 0.977, 0.09});
-  p.laws.replay.gap_us = 0.6205;
-  p.laws.replay.start_us = 0.2959;
+  p.laws.contention = contention_law::of({0.2774, 0.5689, 0.2, 1.15, 0.82, 0.977, 0.09});
+  p.laws.replay.gap_us = 0.6687;
+  p.laws.replay.start_us = 0.25;
   return p;
 }
 
