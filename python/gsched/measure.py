@@ -4,8 +4,8 @@
     python -m gsched.measure all --models net.py:small,large --batches 1,8,32 --out mine
 
 Each module is captured for each batch, and the graphs are measured with the options of the program
-measure, which follow below. Where a capture fails, one line says why, the other graphs are measured,
-and the exit status is 1. Of a model, net.py has a function of its name that takes a batch and
+measure, which follow below. Where a module cannot be made or captured, one line says why, the other
+graphs are measured, and the exit status is 1. Of a model, net.py has a function of its name that takes a batch and
 returns (module, example_input); or a function `make` that takes "NAME_bBATCH" and returns the same, as
 examples/pytorch/models.py has. A name without a file is of the file before; the first of them may be
 one of examples/pytorch/models.py. NAME_bBATCH is of that batch alone.
@@ -168,12 +168,17 @@ def in_one_line(where: str, expected: str) -> Iterator[None]:
         raise GschedError(f"{where}: {type(e).__name__}{text}") from None
 
 
-def make(files: dict[str, Any], path: str, name: str, batch: int) -> tuple[Any, Any]:
-    """(module, example_input) of a model. `files` keeps the files that are loaded."""
+def loaded_maker(files: dict[str, Any], path: str, name: str) -> Callable[[int], Any]:
+    """The maker of a model. `files` keeps the files that are loaded."""
     if path not in files:
         with in_one_line(path, "a file of Python that can be loaded"):
             files[path] = load_file(path)
-    maker = maker_of(files[path], path, name)
+    return maker_of(files[path], path, name)
+
+
+def make(files: dict[str, Any], path: str, name: str, batch: int) -> tuple[Any, Any]:
+    """(module, example_input) of a model. `files` keeps the files that are loaded."""
+    maker = loaded_maker(files, path, name)
     with in_one_line(f"{path}: {name}({batch})", "(module, example_input)"):
         pair = maker(batch)
     if not isinstance(pair, tuple) or len(pair) != 2:
@@ -194,15 +199,18 @@ def dtype_of(module: Any) -> str:
 
 def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
                 gpu: int) -> tuple[list[tuple[str, int, str, Captured]], list[str]]:
-    """(name, batch, dtype, captured) of what could be captured, and the names of the other graphs."""
+    """(name, batch, dtype, captured) of what could be captured, and the names of the other graphs. A
+    file that cannot be loaded, or has no such model, is an error before anything is captured."""
     files: dict[str, Any] = {}
+    for path, name, _ in modules:
+        loaded_maker(files, path, name)
     made = []
     failed = []
     for i, (path, name, batch) in enumerate(modules):
         graph = f"{name}_b{batch}"
         print(f"measure: captures {graph}, {i + 1} of {len(modules)}", file=sys.stderr, flush=True)
-        module, example = make(files, path, name, batch)
         try:
+            module, example = make(files, path, name, batch)
             with in_one_line(f"{path}: {name}({batch})", "a module that can be captured"):
                 try:
                     captured = capture(module, example, instances=instances, name=name, gpu=gpu)
@@ -210,11 +218,12 @@ def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
                     if instances == 1 or ", expected 1" not in str(e):
                         raise
                     captured = capture(module, example, instances=1, name=name, gpu=gpu)
+                dtype = dtype_of(module)
         except GschedError as e:
             print(f"measure: {first_line(e)}", file=sys.stderr, flush=True)
             failed.append(graph)
             continue
-        made.append((name, batch, dtype_of(module), captured))
+        made.append((name, batch, dtype, captured))
     return made, failed
 
 

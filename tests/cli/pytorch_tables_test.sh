@@ -65,6 +65,16 @@ def short(batch): return [][batch]
 def divided(batch): return batch / 0, 1
 def lines(batch): raise RuntimeError("first\nsecond")
 def empty(batch): return lambda: None, ()
+def grows(batch):
+    import torch
+    if batch > 8: raise MemoryError("no room")
+    return lambda x: x + 1, torch.tensor([1.0] * batch)
+def untyped(batch):
+    import torch
+    class Net:
+        def __call__(self, x): return x + 1
+        def parameters(self): raise ValueError("no weights")
+    return Net(), torch.tensor([1.0] * batch)
 def forward(batch):
     import torch
     def step(x): raise KeyError("inside")
@@ -135,6 +145,17 @@ gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<'OUT'
 checks measure all --out made
 OUT
 [ "$(grep -vc ': captures ' err)" -eq 2 ] || { cat err; exit 1; }
+# Likewise what cannot be made, as there is no memory for one of the batches.
+printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+  "small 2 'fp16' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" \
+  "writes 2 '' ADDRESS 8 8" "$measures" |
+  MEASURES=0 gets 1 all --models net.py:small_b2,raises.py:grows_b2,grows_b32,untyped_b2,net.py:none_b2,writes_b2 \
+    --out made
+expected='expected (module, example_input)'
+[ "$(grep -v ': captures ' err)" = "measure: raises.py: grows(32): MemoryError: no room, $expected
+measure: raises.py: untyped(2): ValueError: no weights, expected a module that can be captured
+measure: net.py: none(2) is no pair, $expected
+measure: grows_b32, untyped_b2, none_b2 not captured, expected all 6 graphs" ] || { cat err; exit 1; }
 
 says() { # says TEXT ARGS...: exit status 1, and TEXT on the last line of stderr
   local text=$1 rc=0
@@ -144,9 +165,8 @@ says() { # says TEXT ARGS...: exit status 1, and TEXT on the last line of stderr
     { echo "measure $*: status $rc, expected 1 and '$text'"; cat err; exit 1; }
 }
 says 'net.py: neither a function tiny nor make, expected one of them' all --models net.py:tiny --out made
-says 'net.py: none(1) is no pair, expected (module, example_input)' all --models net.py:none --out made
-says 'model "resnet99_b1", expected one of' all --models resnet99 --out made
-expected='expected (module, example_input)'
+says 'net.py: none(1) is no pair, expected (module, example_input)' all --models net.py:none_b1 --out made
+says 'model "resnet99_b1", expected one of' all --models resnet99_b1 --out made
 says "raises.py: missing(8): KeyError: 'dtype', $expected" all --models raises.py:missing_b8 --out made
 says "raises.py: asserted(8): AssertionError, $expected" all --models raises.py:asserted_b8 --out made
 says "raises.py: short(8): IndexError: list index out of range, $expected" all --models raises.py:short_b8 --out made
@@ -158,6 +178,7 @@ expected='expected a file of Python that can be loaded'
 says 'syntax.py: SyntaxError: ' all --models syntax.py:no --out made
 says ", $expected" all --models syntax.py:no --out made
 says "imports.py: ModuleNotFoundError: No module named 'nosuch', $expected" all --models imports.py:a --out made
-says "loads.py: KeyError: 'table', $expected" all --models loads.py:a --out made
+says "loads.py: KeyError: 'table', $expected" all --models net.py:small,loads.py:a --out made
+! grep -q ': captures ' err || { echo 'captured before all files were loaded'; exit 1; }
 NO_GPU=1 says 'torch sees no GPU, expected one' all --models net.py:small --out made
 echo 'measures what it is asked to'
