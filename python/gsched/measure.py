@@ -62,7 +62,8 @@ def open_library() -> Any:
             found = ctypes.CDLL(str(file))
         except OSError as e:
             raise GschedError(f"{file}: {e}, expected {LIBRARY}") from None
-        for entry in (found.measure_graphs, found.measure_check_options):
+        for entry in (found.measure_graphs, found.measure_check_options,
+                      found.measure_check_machine):
             entry.restype = ctypes.c_int
         return found
     raise GschedError(f"{LIBRARY}: not found, expected it in the package, in build/release/bin of its "
@@ -236,6 +237,11 @@ def as_structs(made: Sequence[tuple[str, int, str, Captured]]) -> list[MeasureGr
             for name, batch, dtype, captured in made for one in captured.instances]
 
 
+def version_words() -> list[str]:
+    """Options with the versions of what is loaded so far."""
+    return [f"--library={name}={version}" for name, version in versions().items()]
+
+
 def gpu_of(words: Sequence[str]) -> int:
     """The GPU that --device names; the program has checked it."""
     text = take(list(words), "--device", "cuda:0")
@@ -272,13 +278,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise GschedError("torch is not installed, expected it for modules") from None
             if not torch.cuda.is_available():
                 raise GschedError("torch sees no GPU, expected one", 2)
+            code = int(library.measure_check_machine(*words_of(words + version_words())))
+            if code:
+                return code
             gpu = gpu_of(words)
             made, failed = capture_all(modules, instances, gpu)
             if not made and not others:
                 return 1
             leave_slow_side(gpu)
             structs = as_structs(made) # the graphs live as long as `made`
-            words += [f"--library={name}={version}" for name, version in versions().items()]
+            words += version_words()
         graphs = (MeasureGraph * len(structs))(*structs)
         code = int(library.measure_graphs(*words_of(words), graphs,
                                           ctypes.c_uint64(len(structs))))

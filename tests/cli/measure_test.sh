@@ -95,6 +95,16 @@ if ! python3 -c 'import torch' 2>/dev/null; then
   ends 1 'torch is not installed' all --models net.py:net --out made
   ends 1 'torch is not installed' all --models lenet_b2,vgg16 --out made
 fi
+# What a module needs before it is captured, asked of the library as Python does.
+cat >begins.py <<'PY'
+import sys
+import gsched.measure as measure
+sys.exit(measure.open_library().measure_check_machine(*measure.words_of(sys.argv[1:])))
+PY
+run=(python3 begins.py)
+ends 1 "CUDA" latency --out made
+ends 2 "--out: not given" latency
+run=(python3 -m gsched.measure)
 GSCHED_MEASURE_LIBRARY=none.so ends 1 'libmeasure_graphs.so: not found' all --models sort --out made
 if [ -e made ]; then
   echo "FAILED: a folder was made"

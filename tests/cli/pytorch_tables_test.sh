@@ -24,6 +24,10 @@ static int print(const char* what, int argc, char** argv) {
   return bad ? 2 : 0;
 }
 int measure_check_options(int argc, char** argv) { return print("checks", argc, argv); }
+int measure_check_machine(int argc, char** argv) {
+  const char* status = getenv("MACHINE");
+  return print("begins", argc, argv) ? 2 : status ? atoi(status) : 0;
+}
 int measure_graphs(int argc, char** argv, const struct measure_graph* g, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i)
     printf("%s %u '%s' %p %llu %llu\n", g[i].model, g[i].batch, g[i].dtype, g[i].graph,
@@ -99,15 +103,17 @@ gets() { # gets STATUS ARGS...: that exit status, and stdout without addresses i
   sed -i 's/0x[0-9a-f]*/ADDRESS/; s|'"$work"'/||g' out
   [ $rc -eq "$status" ] && diff - out || { echo "measure $*: status $rc, expected $status"; cat err; exit 1; }
 }
-gets 7 all --models net.py:small,sort,writes_b3 --batches 1,4 --out made --device cuda:1 <<'OUT'
+versions='--library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900'
+gets 7 all --models net.py:small,sort,writes_b3 --batches 1,4 --out made --device cuda:1 <<OUT
 checks measure all --out made --device cuda:1 --models sort
+begins measure all --out made --device cuda:1 --models sort $versions
 leaves the slow side of 1
 small 1 'fp16' ADDRESS 4 4
 small 1 'fp16' ADDRESS 4 4
 small 4 'fp16' ADDRESS 16 16
 small 4 'fp16' ADDRESS 16 16
 writes 3 '' ADDRESS 12 12
-measures measure all --out made --device cuda:1 --models sort --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900
+measures measure all --out made --device cuda:1 --models sort $versions
 OUT
 [ "$(wc -l <err)" -eq 3 ] && grep -q 'captures writes_b3, 3 of 3' err || { cat err; exit 1; }
 gets 7 latency --models sort,p.json --batches=1 --out made <<'OUT'
@@ -118,35 +124,41 @@ gets 2 latency --models net.py:small --bad <<'OUT'
 checks measure latency --bad
 OUT
 [ ! -s err ] # captures nothing after bad options
+MACHINE=1 gets 1 latency --models net.py:small --out made <<OUT
+checks measure latency --out made
+begins measure latency --out made $versions
+OUT
+[ ! -s err ] # nor on a GPU in use, or into a folder of another one
 gets 2 <<'OUT'
 checks measure
 OUT
-gets 7 pairs --models resnet18 --batches 1 --instances 1 --out made <<'OUT'
+gets 7 pairs --models resnet18 --batches 1 --instances 1 --out made <<OUT
 checks measure pairs --out made
+begins measure pairs --out made $versions
 leaves the slow side of 0
 resnet18 1 '' ADDRESS 16 16
-measures measure pairs --out made --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900
+measures measure pairs --out made $versions
 OUT
 
 # What cannot be captured is told, and the others are measured.
-measures='measures measure all --out made --library=torch=played --library=torch_cuda=13.0 --library=cudnn=91900'
-printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+checks="checks measure all --out made
+begins measure all --out made $versions"
+measures="measures measure all --out made $versions"
+printf '%s\n' "$checks" 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
   "small 2 'fp16' ADDRESS 8 8" "writes 2 '' ADDRESS 8 8" "$measures" |
   gets 7 all --models net.py:small_b2,raises.py:forward_b2,empty_b2,net.py:writes_b2 --out made
 grep -q "^measure: raises.py: forward(2): KeyError: 'inside', expected" err &&
   grep -q '^measure: example_input: no tensor in it, expected one at least' err &&
   [ "$(tail -n 1 err)" = 'measure: forward_b2, empty_b2 not captured, expected all 4 graphs' ] ||
   { cat err; exit 1; }
-printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+printf '%s\n' "$checks" 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
   "small 2 'fp16' ADDRESS 8 8" "$measures" |
   MEASURES=0 gets 1 all --models raises.py:forward_b2,net.py:small_b2 --out made
 [ "$(tail -n 1 err)" = 'measure: forward_b2 not captured, expected all 2 graphs' ] || { cat err; exit 1; }
-gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<'OUT'
-checks measure all --out made
-OUT
+gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<<"$checks"
 [ "$(grep -vc ': captures ' err)" -eq 2 ] || { cat err; exit 1; }
 # Likewise what cannot be made, as there is no memory for one of the batches.
-printf '%s\n' 'checks measure all --out made' 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
+printf '%s\n' "$checks" 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
   "small 2 'fp16' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" \
   "writes 2 '' ADDRESS 8 8" "$measures" |
   MEASURES=0 gets 1 all --models net.py:small_b2,raises.py:grows_b2,grows_b32,untyped_b2,net.py:none_b2,writes_b2 \

@@ -22,19 +22,18 @@ namespace {
 constexpr int latency_rounds = 5;
 
 /// The groups for the sizes that are asked for; all sizes if none are.
-std::vector<group_range> sizes_of(const session& s) {
+std::vector<group_range> sizes_of(const options& how, const places& on) {
   std::vector<group_range> all;
   std::string possible;
-  for (std::size_t n = 1; n <= s.on.groups().size(); ++n) {
+  for (std::size_t n = 1; n <= on.groups().size(); ++n) {
     const group_range r{0, n};
-    possible += (n > 1 ? ", " : "") + std::to_string(s.on.sms(r).count());
-    if (s.how.sms.empty() ||
-        std::find(s.how.sms.begin(), s.how.sms.end(), s.on.sms(r)) != s.how.sms.end())
+    possible += (n > 1 ? ", " : "") + std::to_string(on.sms(r).count());
+    if (how.sms.empty() || std::find(how.sms.begin(), how.sms.end(), on.sms(r)) != how.sms.end())
       all.push_back(r);
   }
-  for (const sm_count wanted : s.how.sms)
+  for (const sm_count wanted : how.sms)
     if (std::none_of(all.begin(), all.end(),
-                     [&](const group_range& r) { return s.on.sms(r) == wanted; }))
+                     [&](const group_range& r) { return on.sms(r) == wanted; }))
       throw error(errc::bad_option, "--sms: " + std::to_string(wanted.count()) +
                                         " SMs, expected sizes that this GPU has: " + possible);
   return all;
@@ -48,12 +47,12 @@ struct sized_graph {
 
 } // namespace
 
-void check_latency(const session& s) { static_cast<void>(sizes_of(s)); }
+void check_latency(const options& o, const places& on) { static_cast<void>(sizes_of(o, on)); }
 
 part_report measure_latency(session& s, double until) {
   part_report report;
   report.name = name_of(part::latency);
-  const std::vector<group_range> sizes = sizes_of(s);
+  const std::vector<group_range> sizes = sizes_of(s.how, s.on);
   row_file file(s.how.out / "latency_batch_partition.csv",
                 {"model", "batch", "sms", "latency_us", "p10_us", "p90_us", "replays"}, 3);
   const auto key = [](const measured_graph& g, sm_count sms) {

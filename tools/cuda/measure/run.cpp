@@ -47,9 +47,28 @@ double weight_of(part p) noexcept {
   return 1;
 }
 
-void check_choices(part p, const session& s) {
-  if (p == part::latency) check_latency(s);
-  if (p == part::pairs) check_pairs(s);
+/// What a run needs before it makes graphs.
+struct beginning {
+  cuda::gpu gpu;
+  machine here;
+  places on; ///< of the GPU
+};
+
+/// Checks all that needs no graphs. Changes nothing.
+beginning begin(const options& o, common::step_watchdog& dog) {
+  // Partitions whose streams share a hardware queue block each other; the driver reads this once.
+  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  dog.step("finding the GPU", std::chrono::seconds{60});
+  const cuda::gpu gpu = cuda::find_gpu(o.gpu);
+  cuda::check(cudaSetDevice(gpu.ordinal), "GPU");
+  beginning b{gpu, common::this_machine(gpu), places(gpu.ordinal)};
+  b.here.libraries = o.libraries;
+  if (!o.anew) check_folder(o.out, b.here);
+  if (o.has(part::latency)) check_latency(o, b.on);
+  if (o.busy) return b;
+  if (const std::string line = find_other_work(gpu, dog); !line.empty())
+    throw common::run_error(errc::device_failed, line + " --busy measures all the same");
+  return b;
 }
 
 part_report measure(part p, session& s, double until) {
@@ -114,27 +133,25 @@ void write_json(std::ostream& to, const options& o, const machine& here,
 
 } // namespace
 
-int run(const options& o, std::span<const ::measure_graph> captured) {
-  // Partitions whose streams share a hardware queue block each other; the driver reads this once.
-  ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+int check_machine(const options& o) {
   common::step_watchdog dog("measure");
-  dog.step("finding the GPU", std::chrono::seconds{60});
-  const cuda::gpu gpu = cuda::find_gpu(o.gpu);
-  cuda::check(cudaSetDevice(gpu.ordinal), "GPU");
-  places on(gpu.ordinal);
-  machine here = common::this_machine(gpu);
-  here.libraries = o.libraries;
-  if (!o.anew) check_folder(o.out, here); // before the graphs are made, which takes long
+  static_cast<void>(begin(o, dog));
+  return 0;
+}
+
+int run(const options& o, std::span<const ::measure_graph> captured) {
+  common::step_watchdog dog("measure");
+  beginning at = begin(o, dog); // before the graphs are made, which takes long
+  const cuda::gpu& gpu = at.gpu;
+  const machine& here = at.here;
   dog.step("making graphs", std::chrono::seconds{300});
   std::vector<measured_graph> graphs = make_graphs(o, captured);
   const auto named = std::find_if(graphs.begin(), graphs.end(), is_ticks);
   const measured_graph* ticks = named != graphs.end() ? &*named : nullptr;
   std::optional<measured_graph> made; // where the options do not name it
   if (ticks == nullptr && needs_ticks(o)) ticks = &made.emplace(make_ticks());
-  session s{o, gpu, graphs, ticks, on, dog};
-  for (const part p : o.parts) check_choices(p, s);
-  if (const std::string line = find_other_work(s); !line.empty() && !o.busy)
-    throw common::run_error(errc::device_failed, line + " --busy measures all the same");
+  session s{o, gpu, graphs, ticks, at.on, dog};
+  if (o.has(part::pairs)) check_pairs(s);
   open_folder(o.out, o.anew, here); // after all checks, as --anew removes files here
   std::vector<double> weights;
   for (const part p : o.parts) weights.push_back(weight_of(p));
@@ -148,7 +165,7 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
       all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }
     all.push_back(timed(s, [&] { return measure(o.parts[i], s, until); }));
-    if (const std::string line = find_other_work(s); !line.empty())
+    if (const std::string line = find_other_work(gpu, dog); !line.empty())
       all.back().notes.push_back("after it, " + line);
   }
   dog.step("writing results", std::chrono::seconds{60});

@@ -8,6 +8,11 @@
 
 namespace measure {
 
+/// Checks what `run` would before it makes graphs: the GPU, whether it is idle, and whether the folder
+/// is of such a GPU. Changes nothing, and returns 0.
+/// Errors   gsched::error in one line.
+[[nodiscard]] int check_machine(const options& o);
+
 /// Measures, writes the tables, and prints what was measured. Returns the exit code.
 /// Errors   gsched::error in one line.
 [[nodiscard]] int run(const options& o, std::span<const ::measure_graph> captured);

@@ -13,6 +13,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -47,33 +48,36 @@ bool steps::begin(const std::string& what, std::chrono::seconds most) {
   return true;
 }
 
-std::string find_other_work(session& s) {
+std::string find_other_work(const cuda::gpu& gpu, common::step_watchdog& dog) {
   constexpr int kernels = 8;
   constexpr double seconds = 0.3; // many turns of processes, which are of some milliseconds
-  s.dog.step("looking whether the GPU is idle", std::chrono::seconds{60});
+  dog.step("looking whether the GPU is idle", std::chrono::seconds{60});
   operation each;
-  each.launch.grid = {s.gpu.sms.count(), 1, 1};
+  each.launch.grid = {gpu.sms.count(), 1, 1};
   each.launch.block = {256, 1, 1};
   each.expected = std::chrono::microseconds{100};
   const cuda::program chain =
       cuda::make_stand_in(program("calibrating", std::vector<operation>(kernels, each)));
   const cuda::placed_graph placed(chain, nullptr);
 
+  using clock = std::chrono::steady_clock;
+  const auto since = [](clock::time_point t) {
+    return std::chrono::duration<double>(clock::now() - t).count();
+  };
   cuda::replayer replays;
   std::vector<double> times;
-  for (const double begun = s.now(); s.now() - begun < seconds / 2;) replays.alone(placed, times);
+  for (const auto begun = clock::now(); since(begun) < seconds / 2;) replays.alone(placed, times);
   const cuda::replay_times t = cuda::summarize(std::move(times));
-  if (std::string line = uneven_replays(s.gpu.name, t); !line.empty()) return line;
+  if (std::string line = uneven_replays(gpu.name, t); !line.empty()) return line;
 
   std::size_t count = 0;
-  const double begun = s.now();
-  double now = begun;
-  for (; now - begun < seconds / 2; now = s.now(), ++count) {
+  double took = 0;
+  for (const auto begun = clock::now(); took < seconds / 2; took = since(begun), ++count) {
     placed.launch(nullptr);
     cuda::check(cudaStreamSynchronize(nullptr), "looking whether the GPU is idle");
   }
-  const double each_us = 1e6 * (now - begun) / static_cast<double>(count);
-  return late_replays(s.gpu.name, t, each_us, count);
+  const double each_us = 1e6 * took / static_cast<double>(count);
+  return late_replays(gpu.name, t, each_us, count);
 }
 
 } // namespace measure

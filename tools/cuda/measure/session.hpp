@@ -90,11 +90,11 @@ private:
 
 /// One line with the times where the same graph takes now more time, now less, or waits before it
 /// begins: other work runs on the GPU. Otherwise empty.
-[[nodiscard]] std::string find_other_work(session& s);
+[[nodiscard]] std::string find_other_work(const gsched::cuda::gpu& gpu, common::step_watchdog& dog);
 
 /// What the options choose for a part, before anything is measured.
 /// Errors   bad_option for --sms that no partition has; unknown_name for --beside of no graph.
-void check_latency(const session& s);
+void check_latency(const options& o, const places& on);
 void check_pairs(const session& s);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
