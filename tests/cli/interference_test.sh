@@ -13,6 +13,8 @@ solo=$data/solo_metrics.csv
 law=$data/interference/h200.json
 awk -F, 'NR == 1 || NR % 3 == 0' "$corun" > third.csv
 serves evaluate --coefficients "$law" --corun third.csv --quiet --json given.json
+serves evaluate --coefficients h200 --corun third.csv --quiet --json by_name.json
+expect "the same by their name" cmp given.json by_name.json
 expect "errors of the coefficients that ship" python3 - given.json "$law" third.csv <<'PY'
 import csv, json, sys
 j, law = (json.load(open(f)) for f in sys.argv[1:3])
@@ -394,6 +396,8 @@ refuses "some have SMs of their own" predict --graphs lenet:1@8,vgg16:1
 refuses "264 SMs" predict --graphs lenet:1@132,vgg16:1@132
 refuses "nothing, batch 1 has no row" predict --graphs nothing:1,lenet:1
 refuses "is also that of --json" fit --out same.json --json same.json
+refuses "--coefficients: 'h100' does not exist, expected one that ships, as h200, or a file of coefficients" \
+  evaluate --coefficients h100
 refuses "given beside --coefficients" evaluate --neutral-start --coefficients fitted.json
 refuses "command line" fit --coefficients fitted.json
 refuses "command line"

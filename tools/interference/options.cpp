@@ -10,6 +10,7 @@
 #include "common/cli/output_options.hpp"
 #include "common/input/measured_on.hpp"
 #include "common/input/profile_catalogue.hpp"
+#include "common/input/table_options.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/coefficients_json.hpp>
@@ -83,7 +84,7 @@ Examples
       the same, and a file of coefficients
   interference evaluate --test-corun mine.csv --test-solo mine_solo.csv --profiles my_profiles
       the errors for other models
-  interference evaluate --coefficients h200.json --corun mine.csv --solo mine_solo.csv
+  interference evaluate --coefficients h200 --corun mine.csv --solo mine_solo.csv
       the same without a fit
   interference predict --graphs resnet50:8,vgg16:32,lenet:1
       three graphs that share all SMs
@@ -143,7 +144,8 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--out", raw.out, "FILE", "The coefficients");
   line.subcommand("evaluate", "Errors");
   shared();
-  line.option("--coefficients", raw.coefficients, "FILE", "Evaluate these, without a fit");
+  line.option("--coefficients", raw.coefficients, "F",
+              "Evaluate these, h200 or a file, without a fit");
   line.subcommand("predict", "Slow-downs of named graphs side by side");
   line.option("--graphs", raw.graphs, "MODEL:BATCH[@SMS],...",
               "The graphs; either all or none on SMs of their own");
@@ -151,7 +153,7 @@ void declare(command_line& line, raw_options& raw) {
   declare_profiles(line, raw.profiles);
   line.option("--sms", raw.sms, "N",
               "SMs of the GPU; default: what machine.json beside --solo says");
-  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  line.option("--coefficients", raw.coefficients, "F", "h200 or a file; default: h200");
   raw.output.declare(line, {.progress = false});
   line.subcommand("calibrate", "What is particular about each graph, from a few measurements");
   line.option("--corun", raw.corun, "FILE", "Measured pairs; those on SMs of their own count");
@@ -163,11 +165,11 @@ void declare(command_line& line, raw_options& raw) {
   declare_profiles(line, raw.profiles);
   line.option("--sms", raw.sms, "N",
               "SMs of the GPU; default: what machine.json beside --corun says");
-  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  line.option("--coefficients", raw.coefficients, "F", "h200 or a file; default: h200");
   line.option("--out", raw.out, "FILE", "The rows of --solo, with what was found");
   raw.output.declare(line);
   line.subcommand("paper", "Measurements of a paper, and what the law predicts");
-  line.option("--coefficients", raw.coefficients, "FILE", "Default: those of an H200");
+  line.option("--coefficients", raw.coefficients, "F", "h200 or a file; default: h200");
   raw.output.declare(line, {.progress = false});
 }
 
@@ -183,9 +185,10 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
                                      {"--probes", raw.streams},
                                      {"--starts", raw.starts},
                                      {"--test-kernels", raw.test_kernels},
-                                     {"--test-solo", raw.test_solo},
-                                     {"--coefficients", raw.coefficients}})
+                                     {"--test-solo", raw.test_solo}})
     if (!file.empty()) files.push_back({option, file});
+  if (!raw.coefficients.empty())
+    files.push_back({"--coefficients", to_law_file("--coefficients", raw.coefficients)});
   if (!raw.profiles.empty())
     for (measured_file& f : profile_catalogue(raw.profiles).one_of_each_folder())
       files.push_back(std::move(f));
@@ -244,12 +247,8 @@ void read_laws(options& o, const raw_options& raw) {
 std::vector<corun_side> sides_of(const corun_pair& p) { return {p.side[0], p.side[1]}; }
 
 void read_coefficients(options& o, const raw_options& raw) {
-  const std::filesystem::path file =
-      raw.coefficients.empty()
-          ? shipped("interference") / "h200.json"
-          : to_file("--coefficients", raw.coefficients, "a file of coefficients");
-  record_input("--coefficients", file);
-  o.begin = load_coefficients(file);
+  o.begin = load_coefficients(
+      to_law_file("--coefficients", raw.coefficients.empty() ? "h200" : raw.coefficients));
   o.given = true;
 }
 

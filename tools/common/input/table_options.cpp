@@ -110,12 +110,12 @@ void check_sizes(std::span<const gsched::model_demand> demands, const latency_ta
              std::to_string(least.count()) + " or more");
 }
 
-std::filesystem::path to_law_file(std::string_view option, const std::string& text) {
+std::filesystem::path to_law_file(std::string_view option, const std::string& text,
+                                  const char* expected) {
   const auto ships = shipped("interference") / (text + ".json");
   std::error_code ignored;
-  const auto file = std::filesystem::exists(ships, ignored)
-                        ? ships
-                        : to_file(option, text, "none, one that ships, or a file of coefficients");
+  const auto file =
+      std::filesystem::exists(ships, ignored) ? ships : to_file(option, text, expected);
   record_input(option, file);
   return file;
 }
@@ -123,7 +123,8 @@ std::filesystem::path to_law_file(std::string_view option, const std::string& te
 std::optional<gsched::interference_coefficients> to_law(std::string_view option,
                                                         const std::string& text) {
   if (text == "none") return std::nullopt;
-  return gsched::load_coefficients(to_law_file(option, text));
+  return gsched::load_coefficients(
+      to_law_file(option, text, "none, one that ships, as h200, or a file of coefficients"));
 }
 
 } // namespace common

@@ -61,8 +61,11 @@ void check_sizes(std::span<const gsched::model_demand> demands, const gsched::la
 /// Errors   as in values.hpp; those of gsched::load_machine.
 [[nodiscard]] gsched::gpu_shape to_shape(const partition_texts& raw);
 
-/// The file of a law: one that ships, by its name, or another one. Records it as an input.
-[[nodiscard]] std::filesystem::path to_law_file(std::string_view option, const std::string& text);
+/// The file of a law: one that ships, by its name, or another one. Records it as an input. `expected`
+/// is of the error where there is no such file.
+[[nodiscard]] std::filesystem::path
+to_law_file(std::string_view option, const std::string& text,
+            const char* expected = "one that ships, as h200, or a file of coefficients");
 
 /// The coefficients of a file, or of one that ships, by its name; none for "none".
 [[nodiscard]] std::optional<gsched::interference_coefficients> to_law(std::string_view option,
