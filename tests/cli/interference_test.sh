@@ -401,7 +401,7 @@ refuses "--coefficients: 'h100' does not exist, expected one that ships, as h200
 refuses "given beside --coefficients" evaluate --neutral-start --coefficients fitted.json
 refuses "command line" fit --coefficients fitted.json
 refuses "command line"
-refuses "command line: unknown command 'foo', expected what interference --help lists" foo
+refuses "command line: unknown command 'foo', expected fit, evaluate, predict, calibrate or paper" foo
 { echo "$solo_head"; echo "lenet,1,30,1,,5"; } > hole.csv
 refuses "hole.csv:2: ''" evaluate --solo hole.csv
 { echo "$solo_head"; echo "lenet,1,30,1,-1,5"; } > negative.csv

@@ -40,7 +40,9 @@ both() { # what the program and the module of Python refuse alike
     ends 1 "CUDA" "$what" --models saxpy,sort --out made
   done
   ends 1 "CUDA" all --models "$profile" --out made --json made.json
-  ends 2 "A subcommand is required" --models sort --out made
+  for models in --models=sort --models=lenet; do
+    ends 2 "no command, expected latency, pairs, starts, probes, kernels, counters or all" $models --out made
+  done
   ends 2 "stray" all stray --models sort --out made
   ends 2 "--sms" pairs --sms 8 --models sort --out made
   ends 2 "--groups" latency --groups 8 --models sort --out made
@@ -82,7 +84,10 @@ both() { # what the program and the module of Python refuse alike
 }
 run=("$bin")
 both
-ends 2 "unknown graph 'fft'" all --models fft --out made
+for graph in fft lenet net.py:x; do
+  ends 2 "unknown graph '$graph', expected saxpy, sort, ticks or a profile's file (.json); --adaptor takes others, and \
+python -m gsched.measure modules of PyTorch" all --models $graph --out made
+done
 run=(python3 -m gsched.measure)
 both
 echo "def net(batch): return None, None" >net.py

@@ -88,7 +88,7 @@ cut -d, -f2- "$work/pairs.csv" > "$work/bad.csv"
 refuses 2 'has no column rt_function' pairs --facts "$work/bad.csv"
 refuses 2 '--facts' pairs
 refuses 2 'none.csv' pairs --facts "$work/none.csv"
-refuses 2 'subcommand' # none
+refuses 2 'no command, expected potential or pairs'
 refuses 2 'expected own or needed' potential --rule other
 refuses 2 '--parts' potential --parts 0
 refuses 2 '--share' potential --share 1.5

@@ -67,7 +67,7 @@ cmp -s "$work/sim:h200.txt" "$work/half.json.txt" && { echo '--device FILE is no
 refuses 2 "--device: 'cuda' cannot be used here, expected sim:h200 or a preset's file (.json)" graph --device cuda
 refuses 2 "--device: unknown device 'sim:a100'" graph --device sim:a100
 
-refuses 2 'required' # no subcommand
+refuses 2 'no command, expected graph, partition or corun'
 refuses 2 'no-such' graph --no-such
 refuses 2 'cannot be opened' graph --profiles "$work/none.json"
 mkdir "$work/empty"

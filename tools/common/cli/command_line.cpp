@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 
 #include <iostream>
+#include <string_view>
 
 namespace common {
 
@@ -17,6 +18,14 @@ template <class F>
 void for_each_option(const CLI::App& app, F f) {
   for (const CLI::Option* const o : app.get_options()) f(*o);
   for (const CLI::App* const sub : app.get_subcommands()) for_each_option(*sub, f);
+}
+
+/// "fit, evaluate or predict"
+std::string commands_of(const CLI::App& app) {
+  std::vector<std::string_view> names;
+  for (const CLI::App* const sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name()); // a reference to its own
+  return joined_by_or(names);
 }
 
 } // namespace
@@ -61,10 +70,12 @@ bool command_line::parse(int argc, const char* const* argv) {
     return false;
   } catch (const CLI::ParseError& e) {
     const std::vector<std::string> unknown = app_->remaining();
-    if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr && !unknown.empty() &&
-        !unknown.front().starts_with('-'))
-      refuse("command line", "unknown command " + in_quotes(unknown.front()),
-             "what " + app_->get_name() + " --help lists", gsched::errc::unknown_name);
+    if (dynamic_cast<const CLI::RequiredError*>(&e) != nullptr) { // no option is required
+      if (unknown.empty() || unknown.front().starts_with('-'))
+        refuse("command line", "no command", commands_of(*app_));
+      refuse("command line", "unknown command " + in_quotes(unknown.front()), commands_of(*app_),
+             gsched::errc::unknown_name);
+    }
     const std::string line = in_quotes(e.what());
     refuse("command line", line.substr(1, line.size() - 2),
            "what " + app_->get_name() + " --help lists");

@@ -197,8 +197,11 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
     if (m.ends_with(".json"))
       static_cast<void>(gsched::load_profile(common::to_file("--models", m, "a profile's file")));
     else if (std::find(known.begin(), known.end(), m) == known.end())
-      refuse("--models", "unknown graph " + in_quotes(m),
-             "saxpy, sort, ticks or a profile's file (.json)", gsched::errc::unknown_name);
+      refuse(
+          "--models", "unknown graph " + in_quotes(m),
+          "saxpy, sort, ticks or a profile's file (.json); --adaptor takes others, and python -m "
+          "gsched.measure modules of PyTorch",
+          gsched::errc::unknown_name);
   for (const std::string& a : raw.adaptors) o.adaptors.push_back(to_adaptor(a));
   if (o.models.empty() && o.adaptors.empty() && !captured)
     refuse("--models", "not given, nor --adaptor", "a graph to measure");
