@@ -237,14 +237,16 @@ TEST_CASE("a probe that fits on no SM is refused in one line") {
       .kind = cuda::probe_kind::sleep, .threads = 1024, .registers = 255};
   std::string line = refusal(registers);
   CHECK(line.starts_with("probe_sleep_1_threads1024_registers255: a block of 1024 threads, 25"));
-  CHECK(line.ends_with(" registers and 0 bytes of shared memory fits on no SM"));
+  CHECK(line.ends_with(
+      " registers and 0 bytes of shared memory fits on no SM, expected one that fits"));
   cuda::probe_options shared{.kind = cuda::probe_kind::sleep, .shared_bytes = 300 * 1024};
   line = refusal(shared);
   CHECK(line.starts_with("probe_sleep_1_shared307200: a block of 128 threads, "));
-  CHECK(line.ends_with(" registers and 307200 bytes of shared memory fits on no SM"));
+  CHECK(line.ends_with(
+      " registers and 307200 bytes of shared memory fits on no SM, expected one that fits"));
   shared.shared_bytes = ~std::uint32_t{0}; // with that of the kind, beyond 32 bits
   shared.kind = cuda::probe_kind::shared;
-  CHECK(refusal(shared).ends_with(" bytes of shared memory fits on no SM"));
+  CHECK(refusal(shared).ends_with(" bytes of shared memory fits on no SM, expected one that fits"));
 
   int gpu = 0;
   int most = 0;
@@ -255,7 +257,7 @@ TEST_CASE("a probe that fits on no SM is refused in one line") {
   all.shared_bytes = static_cast<std::uint32_t>(most);
   CHECK(refusal(all) == "accepted");
   all.shared_bytes += 1024;
-  CHECK(refusal(all).ends_with(" bytes of shared memory fits on no SM"));
+  CHECK(refusal(all).ends_with(" bytes of shared memory fits on no SM, expected one that fits"));
 }
 
 TEST_CASE("what a step of measure asks for in vain leaves no error behind") {

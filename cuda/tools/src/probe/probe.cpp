@@ -333,10 +333,10 @@ probe::probe(const probe_options& how, sm_count sms, CUcontext place)
   const std::uint64_t shared =
       std::uint64_t{how.shared_bytes} + (how.kind == probe_kind::shared ? probe_shared_bytes : 0);
   const auto fits_on_none = [&] {
-    return error(errc::too_small, what + ": a block of " + std::to_string(threads) + " threads, " +
-                                      std::to_string(facts.numRegs) + " registers and " +
-                                      std::to_string(shared) +
-                                      " bytes of shared memory fits on no SM");
+    return error(errc::too_small,
+                 what + ": a block of " + std::to_string(threads) + " threads, " +
+                     std::to_string(facts.numRegs) + " registers and " + std::to_string(shared) +
+                     " bytes of shared memory fits on no SM, expected one that fits");
   };
   // First, as calls beyond the limits fail with a line that does not say what is too large.
   if (static_cast<int>(threads) > facts.maxThreadsPerBlock ||
