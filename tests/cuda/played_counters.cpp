@@ -3,6 +3,7 @@
 // Counters that are not permitted, not there or not sound, with a library in the place of CUPTI.
 #include "profile/kernel_readings.hpp"
 #include "profile/range_counters.hpp"
+#include "profile/unseen.hpp"
 
 #include <gsched/core/error.hpp>
 
@@ -32,7 +33,8 @@ counted count(const char* wrong) {
   ::setenv("FAKE_CUPTI", wrong, 1);
   try {
     made.read = cuda::count_ranges(cuda::counters_of_kernels(), 2,
-                                   {[](std::size_t) {}, [](std::size_t) {}}, GSCHED_FAKE_CUPTI);
+                                   {[](std::size_t) {}, [](std::size_t) {}, "net_b1 (9 kernels)"},
+                                   GSCHED_FAKE_CUPTI);
   } catch (const error& e) {
     made.failure = e.what();
     made.code = e.code();
@@ -51,7 +53,10 @@ TEST_CASE("counters that the driver does not permit: how to permit them") {
   CHECK(count("virtual").failure.starts_with("counters: not available on this virtual GPU, "));
   CHECK(count("busy").code == errc::device_failed);
   CHECK(count("busy").failure == "CUPTI: range profiler: CUPTI_ERROR_PLAYED (26)");
-  CHECK(count("unseen").failure == "CUPTI: 0 ranges have values, expected 2");
+  CHECK(
+      count("unseen").failure ==
+      "net_b1 (9 kernels): 0 of 2 ranges have values from CUPTI, expected all; another profiler is "
+      "at work, or CUPTI does not see this kind of operation");
 }
 
 TEST_CASE("a GPU without a pipe has other counters, and one without L2's has none") {
@@ -86,9 +91,10 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
     FAIL("no counter " << name);
     return std::size_t{0};
   };
-  const auto failure = [](const std::vector<double>& range, const std::vector<double>& empty) {
+  const std::string where = cuda::operation_text("net_b1", 3, "gemm");
+  const auto failure = [&](const std::vector<double>& range, const std::vector<double>& empty) {
     try {
-      static_cast<void>(cuda::counters_of(range, empty, 10, "net_b1: operation 3"));
+      static_cast<void>(cuda::counters_of(range, empty, 10, where));
     } catch (const error& e) {
       CHECK(e.code() == errc::device_failed);
       return std::string(e.what());
@@ -101,13 +107,14 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
   std::vector<double> values = sound;
   values[at("dram__bytes.sum")] = -4;
   CHECK(failure(values, empty) ==
-        "net_b1: operation 3: dram__bytes.sum is -4.000000, expected 0 or more");
+        "net_b1: operation 3 (gemm): dram__bytes.sum is -4.000000, expected 0 or more");
   values[at("dram__bytes.sum")] = std::numeric_limits<double>::quiet_NaN();
   CHECK(failure(values, empty).ends_with("nan, expected 0 or more"));
   values = sound;
   values[at("sm__inst_issued.avg.per_cycle_active")] = 0;
-  CHECK(failure(values, empty) == "net_b1: operation 3: the profiler saw no instruction, expected "
-                                  "some; is another profiler at work?");
+  CHECK(failure(values, empty) ==
+        "net_b1: operation 3 (gemm): the profiler saw no instruction, expected some; another "
+        "profiler is at work, or CUPTI does not see this kind of operation");
 
   values = sound;
   values[at("gpu__time_duration.sum")] = 12'000; // of which 2 us are of the range
@@ -118,7 +125,7 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
   beside[at("gpu__time_duration.sum")] = 2'000;
   beside[at("dram__bytes.sum")] = 100;
   beside[at("lts__throughput.avg.pct_of_peak_sustained_elapsed")] = 50;
-  const kernel_counters k = cuda::counters_of(values, beside, 10, "net_b1: operation 3");
+  const kernel_counters k = cuda::counters_of(values, beside, 10, where);
   CHECK(k.us == 10);
   CHECK(k.dram_bytes == 400);
   CHECK(k.warps_active == 1);
@@ -129,7 +136,7 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
   // A kernel without loads has no mean latency.
   values[at("sm__average_inst_latency_pipe_lsu_mem_lg_cmd_read.ratio")] =
       std::numeric_limits<double>::quiet_NaN();
-  CHECK(cuda::counters_of(values, beside, 10, "net_b1: operation 3").waits.load_cycles == 0);
+  CHECK(cuda::counters_of(values, beside, 10, where).waits.load_cycles == 0);
 }
 
 } // namespace

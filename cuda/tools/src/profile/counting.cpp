@@ -4,6 +4,7 @@
 #include "graph/measure/replay.hpp"
 #include "profile/kernel_readings.hpp"
 #include "profile/range_counters.hpp"
+#include "profile/unseen.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -44,20 +45,21 @@ std::vector<std::string> count_kernels(CUgraph graph, const counting_options& ho
   const auto before = [&](std::size_t k) { // copies and sets since the kernel before this one
     for (std::size_t i = k == 0 ? 0 : kernels[k - 1] + 1; i < kernels[k]; ++i) run(i);
   };
-  const range_values counted = count_ranges(counters_of_kernels(), kernels.size() + 1,
-                                            {[&](std::size_t r) {
-                                               if (r > 0) before(r - 1);
-                                             },
-                                             [&](std::size_t r) {
-                                               if (r > 0)
-                                                 run(kernels[r - 1]); // the first range stays empty
-                                             }},
-                                            how.cupti_library);
+  const range_values counted =
+      count_ranges(counters_of_kernels(), kernels.size() + 1,
+                   {[&](std::size_t r) {
+                      if (r > 0) before(r - 1);
+                    },
+                    [&](std::size_t r) {
+                      if (r > 0) run(kernels[r - 1]); // the first range stays empty
+                    },
+                    into.full_name() + " (" + std::to_string(kernels.size()) + " kernels)"},
+                   how.cupti_library);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const std::string where = into.full_name() + ": operation " + std::to_string(kernels[k]);
-    const double us = std::max(0.001, to_us(into.operations[kernels[k]].work.expected));
-    into.operations[kernels[k]].counters =
-        counters_of(counted.values[k + 1], counted.values[0], us, where);
+    profile_operation& o = into.operations[kernels[k]];
+    const double us = std::max(0.001, to_us(o.work.expected));
+    o.counters = counters_of(counted.values[k + 1], counted.values[0], us,
+                             operation_text(into.full_name(), kernels[k], o.name));
   }
   return counted.missing;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profile/kernel_readings.hpp"
 
+#include "profile/unseen.hpp"
+
 #include <gsched/core/error.hpp>
 
 #include <algorithm>
@@ -117,9 +119,7 @@ kernel_counters counters_of(const std::vector<double>& range, const std::vector<
     if (r.scale == percent) into = std::min(into, 1.0); // passes differ: 100.3% was seen
     if (r.field == &kernel_counters::ipc) into = std::min(into, 4.0);
   }
-  if (!(made.ipc > 0))
-    throw error(errc::device_failed, where + ": the profiler saw no instruction, expected some; is "
-                                             "another profiler at work?");
+  if (!(made.ipc > 0)) throw unseen(where, "the profiler saw no instruction, expected some");
   made.us = us;
   return made;
 }

@@ -3,6 +3,7 @@
 
 #include "graph/measure/replay.hpp"
 #include "profile/profiling_cupti.hpp"
+#include "profile/unseen.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/driver.hpp>
@@ -80,10 +81,8 @@ private:
       run(first, middle, into);
       run(middle, last, into);
     } else if (seen.empty()) {
-      throw error(errc::device_failed, program_.host().name() + ": operation " +
-                                           std::to_string(first) + " (" + name(first) +
-                                           "): no record from CUPTI, expected one; is another "
-                                           "profiler at work?");
+      throw unseen(operation_text(program_.host().name(), first, name(first)),
+                   "no record from CUPTI, expected one");
     } else {
       std::uint64_t end = 0;
       for (const cupti_records::span& s : seen) end = std::max(end, s.end);

@@ -2,6 +2,7 @@
 #include "profile/range_counters.hpp"
 
 #include "profile/cupti_library.hpp"
+#include "profile/unseen.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
@@ -197,9 +198,9 @@ public:
     info.counterDataImageSize = data.size();
     check_counters(f_.cuptiRangeProfilerGetCounterDataInfo(&info), "number of values");
     if (info.numTotalRanges != ranges)
-      throw error(errc::device_failed, "CUPTI: " + std::to_string(info.numTotalRanges) +
-                                           " ranges have values, expected " +
-                                           std::to_string(ranges));
+      throw unseen(work.what, std::to_string(info.numTotalRanges) + " of " +
+                                  std::to_string(ranges) +
+                                  " ranges have values from CUPTI, expected all");
     return data;
   }
 
@@ -314,7 +315,7 @@ range_values count_ranges(std::span<const counter_name> counters, std::size_t ra
     const std::vector<std::uint8_t> data =
         session.collect(config, names, some,
                         {[&](std::size_t i) { work.before(first + i); },
-                         [&](std::size_t i) { work.run(first + i); }});
+                         [&](std::size_t i) { work.run(first + i); }, work.what});
     std::vector<double> values(names.size());
     for (std::size_t i = 0; i < some; ++i) {
       host.values(data, i, names, values.data());

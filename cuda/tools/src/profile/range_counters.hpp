@@ -21,6 +21,7 @@ struct counter_name {
 struct ranged_work {
   std::function<void(std::size_t)> before; ///< what must run before the range, and is not counted
   std::function<void(std::size_t)> run;    ///< what is counted
+  std::string what;                        ///< for errors: the graph, and how many kernels it has
 };
 
 /// What count_ranges read.
