@@ -50,6 +50,7 @@ void suggest(const plan::options& o, std::size_t planner, plan::answer& a) {
 }
 
 int serve(const plan::options& o) {
+  if (!o.assumed.empty()) std::cerr << "plan: " << o.assumed << '\n';
   for (const std::string& line : o.table->doubts()) std::cerr << "plan: " << line << '\n';
   if (o.max_scale) {
     const std::vector<double> scales = ask_all(o, plan::max_scale);

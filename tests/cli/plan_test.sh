@@ -440,6 +440,23 @@ refuses "googlenet_b1.json: measured on NVIDIA H100 80GB HBM3, not NVIDIA H200 a
 mkdir "$work/moved"
 sed 's/"NVIDIA H200"/"NVIDIA A100"/' "$data/profiles/vgg16_b8.json" > "$work/moved/vgg16_b8.json"
 refuses "vgg16_b8: a profile of 'NVIDIA A100', expected one of 'NVIDIA H200'" "${shares[@]}" --profiles "$work/moved"
+# Without machine.json it is told what is assumed, and how to state it, unless it is stated.
+mkdir -p "$work/alone/here"
+cp "$table" "$work/alone/here/table.csv"
+alone=(--rates vgg16=1 --planner sbp --table "$work/alone/here/table.csv")
+assumes() { # assumes LINE ARGS...: that line on stderr, or none
+  local line=$1
+  shift
+  run "${alone[@]}" "$@"
+  [ "$rc" -eq 0 ] && [ "$(cat err)" = "${line:+plan: $work/alone/here/table.csv: no machine.json beside it, so $line}" ] ||
+    { echo "expected of the assumed GPU: '$line'"; cat err; failed=1; }
+}
+assumes "132 SMs in groups of 8 are assumed, as of an H200; --sms and --group state others"
+assumes "groups of 8 SMs are assumed, as of an H200; --group states others" --sms 64
+assumes "132 SMs are assumed, as of an H200; --sms states others" --group 16
+assumes "" --sms 64 --group 16
+echo '{"gpu": "NVIDIA_S", "compute_capability": "9.0", "sms": 64, "sm_groups": [16, 16, 16, 16]}' > "$work/alone/machine.json"
+assumes ""
 echo '{"gpu": "NVIDIA_S"}' > "$work/small/machine.json"
 refuses "machine.json: /compute_capability is missing" "${mine[@]}"
 

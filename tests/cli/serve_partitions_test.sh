@@ -309,6 +309,15 @@ refuses "solo_metrics.csv: measured on NVIDIA H200, not NVIDIA_S as --table $wor
 refuses "--plan-interference" --rates vgg16=1 --table "$work/mine/table.csv" --solo "$work/mine/solo.csv" \
   --plan-interference h201
 serves --rates vgg16=10 --seconds 1 --table "$work/mine/table.csv" --interference none --json "$work/mine.json"
+mkdir -p "$work/alone/here"
+cp "$data/latency_batch_partition.csv" "$work/alone/here/table.csv"
+alone=(--rates vgg16=10 --seconds 1 --table "$work/alone/here/table.csv")
+run "${alone[@]}"
+[ "$rc" -eq 0 ] && [ "$(cat err)" = "serve_partitions: $work/alone/here/table.csv: no machine.json beside it, so 132 SMs in \
+groups of 8 are assumed, as of an H200; --sms and --group state others" ] ||
+  { echo "it is not told what GPU is assumed"; cat err; failed=1; }
+serves "${alone[@]}" --sms 132 --group 8
+serves "${alone[@]}" --sms 132 --planner whole
 expect "sizes that are not those of machine.json" grep -q '"sms": 64' "$work/mine.json"
 
 # The same on a busy host, as far as a simulated GPU can show it.

@@ -165,6 +165,7 @@ options read(const raw_options& raw) {
   o.table_name = raw.table;
   o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
   const gsched::gpu_shape shape = common::to_shape(raw);
+  o.assumed = common::assumed_shape(raw);
   o.gpus.assign(to_count("--gpus", raw.gpus, 0, 10000), shape);
   o.planners = read_planners(raw.planner);
   scenarios given = read_scenarios(raw, *o.table, shape.sms);

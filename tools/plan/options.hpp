@@ -23,8 +23,9 @@ namespace plan {
 /// The options, read and checked.
 struct options : common::outputs {
   std::string table_name;
-  std::optional<gsched::latency_table> table;           ///< set
-  std::string interference = "none";                    ///< as typed
+  std::optional<gsched::latency_table> table; ///< set
+  std::string assumed;               ///< of the GPUs, one line; empty where their sizes are known
+  std::string interference = "none"; ///< as typed
   std::optional<gsched::interference_coefficients> law; ///< none: interference is not considered
   gsched::solo_table solo;
   std::shared_ptr<const gsched::shared_sm_slowdowns> on_shared_sms; ///< where a planner shares SMs

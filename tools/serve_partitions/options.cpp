@@ -342,6 +342,7 @@ options read(const raw_options& raw) {
   o.table = gsched::load_latency_table(to_file("--table", raw.table, "a CSV file"));
   o.as_measured = o.table;
   const gsched::sm_count all = to_shape(raw).sms;
+  o.assumed = assumed_shape(raw, has_plans(raw.planner));
   o.planner = raw.planner;
   o.max_rates = raw.max_rates;
   if (has_plans(raw.planner) && !is_planner(raw.planner))

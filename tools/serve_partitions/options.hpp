@@ -37,7 +37,8 @@ inline constexpr std::string_view whole_gpu = "whole", streams = "streams",
 struct options : common::outputs {
   std::string table_name, planner;
   common::device_choice device; ///< a real GPU, the first of them; else simulated ones
-  std::optional<gsched::latency_table> table;       ///< set: what plans are made with
+  std::optional<gsched::latency_table> table; ///< set: what plans are made with
+  std::string assumed; ///< of the GPUs, one line; empty where their sizes are known
   std::optional<gsched::latency_table> as_measured; ///< the same without time added to batches
   std::vector<double> true_slowdown;  ///< by model: batches take so many times the table's time
   std::vector<gsched::duration> slos; ///< by model

@@ -521,6 +521,7 @@ void check_length(const options& o) {
 } // namespace
 
 int serve_and_tell(options& o, const std::function<served(const options&)>& serve) {
+  if (!o.assumed.empty()) std::cerr << "serve_partitions: " << o.assumed << '\n';
   for (const std::string& line : o.table->doubts())
     std::cerr << "serve_partitions: " << line << '\n';
   if (o.max_rates) {

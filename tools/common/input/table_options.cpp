@@ -4,6 +4,8 @@
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/machine_json.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -28,7 +30,8 @@ void declare_gpus(command_line& line, partition_texts& raw, const char* gpus_hel
   line.group("GPUs");
   line.option("--gpus", raw.gpus, "N", gpus_help);
   line.option("--sms", raw.sms, "N",
-              "SMs of a GPU; default, as of --group: what machine.json\nbeside the table says");
+              "SMs of a GPU; default, as of --group: what machine.json\nbeside the table says, or, "
+              "without it, an H200's");
   line.option("--group", raw.group, "N", "SMs of a group: partitions are of whole groups");
   line.flag(
       "--join-last", raw.join_last,
@@ -99,6 +102,22 @@ gsched::gpu_shape to_shape(const partition_texts& raw) {
            "a GPU with several groups and such SMs");
   shape.last_alone = !raw.join_last;
   return shape;
+}
+
+std::string assumed_shape(const partition_texts& raw, bool has_partitions) {
+  const bool sms = raw.sms.empty();
+  const bool group = has_partitions && raw.group.empty();
+  if ((!sms && !group) || gsched::machine_of(raw.table)) return {};
+  const gsched::gpu_shape assumed;
+  const std::string what =
+      !group ? fmt::format("{} SMs", assumed.sms.count())
+      : sms  ? fmt::format("{} SMs in groups of {}", assumed.sms.count(), assumed.group.count())
+             : fmt::format("groups of {} SMs", assumed.group.count());
+  const char* const options = !group ? "--sms states"
+                              : sms  ? "--sms and --group state"
+                                     : "--group states";
+  return fmt::format("{}: no machine.json beside it, so {} are assumed, as of an H200; {} others",
+                     raw.table, what, options);
 }
 
 void check_sizes(std::span<const gsched::model_demand> demands, const latency_table& t,

@@ -9,6 +9,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/io/profile_json.hpp>
+#include <gsched/partition/gpu_shape.hpp>
 
 #include <algorithm>
 #include <array>
@@ -67,7 +68,7 @@ struct raw_options {
   bool anew = false, busy = false;
 };
 
-constexpr gsched::sm_count some_sms{132}; // lists of probes have the same kinds on all GPUs
+constexpr gsched::sm_count some_sms = gsched::gpu_shape{}.sms; // lists have the same kinds on all
 
 /// "sleep, copy, read", each once, with the break after each eighth.
 std::string kinds_of(const std::vector<gsched::cuda::probe_options>& probes,
