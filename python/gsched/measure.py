@@ -5,10 +5,11 @@
 
 Each module is captured for each batch, and the graphs are measured with the options of the program
 measure, which follow below. Where a module cannot be made or captured, one line says why, the other
-graphs are measured, and the exit status is 1. Of a model, net.py has a function of its name that takes a batch and
-returns (module, example_input); or a function `make` that takes "NAME_bBATCH" and returns the same, as
-examples/pytorch/models.py has. A name without a file is of the file before; the first of them may be
-one of examples/pytorch/models.py. NAME_bBATCH is of that batch alone.
+graphs are measured, and the exit status is 4; it is 1 if there are no others. Of a model, net.py has a
+function of its name that takes a batch and returns (module, example_input); or a function `make` that
+takes "NAME_bBATCH" and returns the same, as examples/pytorch/models.py has. A name without a file is of
+the file before; the first of them may be one of examples/pytorch/models.py. NAME_bBATCH is of that batch
+alone.
 
   --models FILE.py:NAME,NAME,...  and graphs that the program knows: saxpy, sort, ticks, profiles (.json)
   --batches N,...                 default: 1,8,32
@@ -35,6 +36,7 @@ from ._abi import GschedError
 from ._capture import Captured, capture, versions
 from ._context import leave_slow_side
 
+INCOMPLETE = 4 # the status where what is there is good, but not all that was asked for
 LIBRARY = "libmeasure_graphs.so"
 PACKAGE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = PACKAGE.parents[1] / "examples" / "pytorch" / "models.py"
@@ -294,7 +296,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if failed:
             print(f"measure: {', '.join(failed)} not captured, expected all {len(modules)} graphs",
                   file=sys.stderr)
-        return code or (1 if failed else 0)
+        return code or (INCOMPLETE if failed else 0)
     except UsageError as e:
         print(f"measure: {e}", file=sys.stderr)
         return 2

@@ -42,6 +42,12 @@ for r in pairs:
     shared = int(r["sms_a"]) == int(r["sms_b"]) == machine["sms"]
     assert shared or int(r["sms_a"]) + int(r["sms_b"]) <= machine["sms"], r
 PY
+misses() { # misses TEXT ARGS...: exit code 4, and a line that counts what is missing
+  local text=$1
+  shift
+  run "$@"
+  [ "$rc" -eq 4 ] && one_line "incomplete: $text" || fail "expected 4 and '$text', got $rc: $program $*"
+}
 keeps() { # keeps TEXT ARGS...: what is refused leaves the folder as it was
   refuses "$@" --models sort --out made --anew --busy
   expect "a folder that is kept" diff -r made before
@@ -49,12 +55,16 @@ keeps() { # keeps TEXT ARGS...: what is refused leaves the folder as it was
 keeps "--sms: 100000 SMs" latency --sms 100000
 keeps '--beside: no graph "fft"' pairs --beside fft
 keeps "lenet_b1.json" latency --adaptor "$data/profiles/lenet_b1.json:net"
+misses "3 steps left by --minutes" latency --models "saxpy,sort,$data/profiles/lenet_b1.json" --out short --minutes 1e-9 \
+  --busy --quiet
+parts=$(python3 -c 'import json; print(2 if len(json.load(open("made/machine.json"))["sm_groups"]) > 1 else 1)')
 # Two probes that are chosen, and one whose memory no GPU has: its rows are left out.
-serves probes --models saxpy,sort --probes fp32:2,copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
+misses "$((2 * parts)) rows or graphs left out by errors" probes --models saxpy,sort \
+  --probes fp32:2,copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json probes.json
 serves probes --models saxpy --probes fp32:2 --split shared --out split --minutes 1 --busy --quiet
 serves probes --models saxpy,sort --probes sleep --out waits --minutes 1 --busy --quiet
-serves kernels --models saxpy,sort --probes copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
+misses "2 rows or graphs left out by errors" kernels --models saxpy,sort --probes copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json kernels.json
 expect "graphs and kernels beside probes" python3 - <<'PY'
 import csv, json

@@ -72,6 +72,7 @@ both() { # what the program and the module of Python refuse alike
   ends 2 "--split: unknown value 'half'" all --split half --models sort --out made
   ends 2 "--split" kernels --split own --models sort --out made
   ends 0 "All of these but kernels" --help
+  ends 0 "4 where it is incomplete" --help
   ends 2 "--minutes" all --minutes 0 --models sort --out made
   ends 2 "--window" all --window 0 --models sort --out made
   ends 2 "--device" all --device sim:h200 --models sort --out made

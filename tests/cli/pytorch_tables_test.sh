@@ -116,6 +116,10 @@ writes 3 '' ADDRESS 12 12
 measures measure all --out made --device cuda:1 --models sort $versions
 OUT
 [ "$(wc -l <err)" -eq 3 ] && grep -q 'captures writes_b3, 3 of 3' err || { cat err; exit 1; }
+for status in 0 4; do
+  printf '%s\n' 'checks measure latency --models sort' 'measures measure latency --models sort' |
+    MEASURES=$status gets $status latency --models sort
+done
 gets 7 latency --models sort,p.json --batches=1 --out made <<'OUT'
 checks measure latency --out made --models sort,p.json
 measures measure latency --out made --models sort,p.json
@@ -153,7 +157,7 @@ grep -q "^measure: raises.py: forward(2): KeyError: 'inside', expected" err &&
   { cat err; exit 1; }
 printf '%s\n' "$checks" 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
   "small 2 'fp16' ADDRESS 8 8" "$measures" |
-  MEASURES=0 gets 1 all --models raises.py:forward_b2,net.py:small_b2 --out made
+  MEASURES=0 gets 4 all --models raises.py:forward_b2,net.py:small_b2 --out made
 [ "$(tail -n 1 err)" = 'measure: forward_b2 not captured, expected all 2 graphs' ] || { cat err; exit 1; }
 gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<<"$checks"
 [ "$(grep -vc ': captures ' err)" -eq 2 ] || { cat err; exit 1; }
@@ -161,7 +165,7 @@ gets 1 all --models raises.py:forward_b2,empty_b2 --out made <<<"$checks"
 printf '%s\n' "$checks" 'leaves the slow side of 0' "small 2 'fp16' ADDRESS 8 8" \
   "small 2 'fp16' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" "grows 2 '' ADDRESS 8 8" \
   "writes 2 '' ADDRESS 8 8" "$measures" |
-  MEASURES=0 gets 1 all --models net.py:small_b2,raises.py:grows_b2,grows_b32,untyped_b2,net.py:none_b2,writes_b2 \
+  MEASURES=0 gets 4 all --models net.py:small_b2,raises.py:grows_b2,grows_b32,untyped_b2,net.py:none_b2,writes_b2 \
     --out made
 expected='expected (module, example_input)'
 [ "$(grep -v ': captures ' err)" = "measure: raises.py: grows(32): MemoryError: no room, $expected

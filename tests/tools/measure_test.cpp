@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/folder.hpp"
 #include "measure/other_work.hpp"
+#include "measure/part_report.hpp"
 #include "measure/row_file.hpp"
 #include "measure/schedule.hpp"
 #include "measure/solo_row.hpp"
@@ -167,6 +168,23 @@ TEST_CASE("measure: a step that goes on is no hang") {
   };
   CHECK(status_of(true) == 0);
   CHECK(status_of(false) == 3);
+}
+
+TEST_CASE("measure: a run that is not complete counts what is missing") {
+  std::vector<measure::part_report> parts(2);
+  parts[0].measured = 9;
+  parts[1].notes.emplace_back("net_b1 beside itself left out: it has one instance, expected two");
+  CHECK(measure::what_is_missing(parts) == "");
+  parts[0].left_out = 12;
+  CHECK(measure::what_is_missing(parts) == "incomplete: 12 steps left by --minutes, expected none");
+  parts[1].leave_out("net_b8 on 8 SMs", "out of memory");
+  CHECK(parts[1].notes.back() == "net_b8 on 8 SMs left out: out of memory");
+  CHECK(
+      measure::what_is_missing(parts) ==
+      "incomplete: 12 steps left by --minutes, 1 rows or graphs left out by errors, expected none");
+  parts[0].left_out = 0;
+  CHECK(measure::what_is_missing(parts) ==
+        "incomplete: 1 rows or graphs left out by errors, expected none");
 }
 
 TEST_CASE("measure: parts share the time, and what one leaves") {

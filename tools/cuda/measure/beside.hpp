@@ -51,7 +51,7 @@ void measure_beside(session& s, part_report& report, row_file& file,
       report.measured += rows.size();
     } catch (const gsched::error& e) {
       if (e.code() == gsched::errc::io || !gpu_works()) throw;
-      report.notes.push_back(graph->name() + " beside " + probe.name() + " left out: " + e.what());
+      report.leave_out(graph->name() + " beside " + probe.name(), e.what());
     }
   }
 }

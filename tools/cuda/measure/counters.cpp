@@ -129,7 +129,7 @@ part_report measure_counters(session& s, double until) {
       if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));
     } catch (const error& e) {
       if (!gpu_works()) throw;
-      report.notes.push_back(p.name() + " left out: " + e.what());
+      report.leave_out(p.name(), e.what());
     }
   {
     cuda::replayer replays({.progressed = s.progressed()});
@@ -142,7 +142,8 @@ part_report measure_counters(session& s, double until) {
     }
   }
   std::set<std::string> lacking; // counters of pipes and waits
-  {                              // its end completes the report
+  bool permitted = true;
+  { // its end completes the report
     steps all(s, report, missing.size(), until);
     for (const counted_graph& c : missing) {
       if (!all.begin(c.name(), counting_limit(c.solo_us))) break;
@@ -161,12 +162,15 @@ part_report measure_counters(session& s, double until) {
         if (e.code() == errc::no_device) { // not permitted: so for all
           if (s.how.parts.size() == 1) throw;
           report.notes.emplace_back(e.what());
+          ++report.failed;
+          permitted = false;
           break;
         }
-        report.notes.push_back(c.name() + " left out: " + e.what());
+        report.leave_out(c.name(), e.what());
       }
     }
   }
+  if (!permitted) report.failed += std::exchange(report.left_out, 0); // not for lack of time
   if (!lacking.empty())
     report.notes.push_back(fmt::format("the profiles have 0 for counters that this GPU lacks: {}",
                                        fmt::join(lacking, ", ")));

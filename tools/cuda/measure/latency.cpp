@@ -79,8 +79,7 @@ part_report measure_latency(session& s, double until) {
           variants.push_back({sms, cuda::placed_graph(*g->instances.front(), s.on.at(r))});
         } catch (const error& e) {
           if (!gpu_works()) throw;
-          report.notes.push_back(
-              fmt::format("{} on {} SMs left out: {}", g->name(), sms.count(), e.what()));
+          report.leave_out(fmt::format("{} on {} SMs", g->name(), sms.count()), e.what());
         }
       }
       for (int round = 0; round < latency_rounds; ++round)

@@ -53,8 +53,9 @@ Examples
   measure pairs --models saxpy,sort --beside sort --groups 0 --out mine
   plan --table mine/latency_batch_partition.csv --rates saxpy=1000
 
-Exit code: 0; 1 for a failure, a missing GPU among them; 2 for a usage or input error; 3 where the
-GPU hangs.)";
+Exit code: 0 where all that was asked for is there; 1 for a failure, a missing GPU among them; 2 for a
+usage or input error; 3 where the GPU hangs; 4 where it is incomplete: what is there is good, but
+--minutes left some, or graphs, rows or counters were left out after an error, which notes name.)";
 
 constexpr std::array known_parts{part::latency, part::pairs,   part::starts,
                                  part::probes,  part::kernels, part::counters};

@@ -69,7 +69,7 @@ public:
           v.graphs.push_back(&session_.on.placed(program_of(c.members[i]), where[i]));
       } catch (const error& e) {
         if (!gpu_works()) throw;
-        report_.notes.push_back(name(c) + " left out: " + e.what());
+        report_.leave_out(name(c), e.what());
         continue;
       }
       variants.push_back(std::move(v));

@@ -83,7 +83,7 @@ private:
         measure(p);
       } catch (const error& e) { // one that fits on no SM, for example
         if (e.code() == errc::io || !gpu_works()) throw;
-        report_.notes.push_back(what + " left out: " + e.what());
+        report_.leave_out(what, e.what());
       }
     }
   }

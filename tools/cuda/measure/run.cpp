@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -124,6 +125,7 @@ void write_json(std::ostream& to, const options& o, const machine& here,
                                  {"rows", r.measured},
                                  {"kept", r.kept},
                                  {"steps_left_out", r.left_out},
+                                 {"failed", r.failed},
                                  {"seconds", common::rounded(r.seconds)},
                                  {"widest_spread", common::rounded(r.widest)},
                                  {"widest_row", r.widest_row},
@@ -173,11 +175,16 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
     complete_profiles(o.out, here.sms);
   } catch (const error& e) { // of a file that another program wrote
     all.back().notes.emplace_back(e.what());
+    ++all.back().failed;
   }
   if (!o.quiet) print(o, here, all);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, o, here, all); });
-  return 0;
+  const std::string missing = what_is_missing(all);
+  if (missing.empty()) return 0;
+  std::fflush(stdout);
+  fmt::print(stderr, "measure: {}\n", missing);
+  return incomplete_status;
 }
 
 } // namespace measure

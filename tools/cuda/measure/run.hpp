@@ -13,7 +13,8 @@ namespace measure {
 /// Errors   gsched::error in one line.
 [[nodiscard]] int check_machine(const options& o);
 
-/// Measures, writes the tables, and prints what was measured. Returns the exit code.
+/// Measures, writes the tables, and prints what was measured. Returns the exit code: 0, or
+/// incomplete_status where not all that was asked for is there, which one line on stderr counts.
 /// Errors   gsched::error in one line.
 [[nodiscard]] int run(const options& o, std::span<const ::measure_graph> captured);
 

@@ -3,6 +3,7 @@
 
 #include "measure/graphs.hpp"
 #include "measure/options.hpp"
+#include "measure/part_report.hpp"
 #include "measure/places.hpp"
 #include "measure/time_shares.hpp"
 
@@ -19,24 +20,6 @@
 #include <vector>
 
 namespace measure {
-
-/// What a part of the run has done, in rows of its tables.
-struct part_report {
-  std::string name;
-  std::size_t measured = 0;
-  std::size_t kept = 0;     ///< were there before
-  std::size_t left_out = 0; ///< for lack of time, in steps of the part
-  double seconds = 0;
-  double widest = 0; ///< of the spreads of its rows, relative to the median
-  std::string widest_row;
-  std::vector<std::string> notes; ///< what could not be measured, and why
-
-  void spread(double s, const std::string& row) {
-    if (s <= widest) return;
-    widest = s;
-    widest_row = row;
-  }
-};
 
 /// What the parts of a run share.
 struct session {
