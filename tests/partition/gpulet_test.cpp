@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,14 @@ latency_table table_of(const std::vector<std::vector<double>>& rates) {
 
 constexpr duration no_hurry = from_us(1e9);
 
+/// Every batch takes that much longer beside another partition.
+struct slower_beside {
+  double factor = 1;
+  double operator()(std::span<const gpulet> all, std::size_t, std::size_t) const {
+    return all.size() > 1 ? factor : 1;
+  }
+};
+
 std::vector<std::uint32_t> sizes_of(const partition_plan& p) {
   std::vector<std::uint32_t> all;
   for (const gpulet& g : p.gpulets) all.push_back(g.sms.count());
@@ -38,7 +47,19 @@ std::vector<std::uint32_t> sizes_of(const partition_plan& p) {
 
 } // namespace
 
-TEST_CASE("a partition has the size at the knee, or the smallest that serves the rate") {
+// Lines are those of algorithm 1. Without sharing in time, partitions show lines 3 to 32 alone.
+
+TEST_CASE("line 3: models come by falling rate") {
+  const latency_table t = table_of({{1000, 1001}, {1000, 1001}});
+  const std::vector<gpu_shape> one{{sm_count{16}, sm_count{8}}};
+  const std::vector<model_demand> d{{0, 100, no_hurry}, {1, 900, no_hurry}};
+  const auto plan = self_tuning_planner{}.plan(t, d, one);
+  REQUIRE(plan);
+  REQUIRE(plan->gpulets.size() == 2);
+  CHECK(plan->gpulets[0].portions[0].model == 1);
+}
+
+TEST_CASE("lines 9 to 11: the size at the knee, or the smallest that serves what is left") {
   // The curve bends most at three groups.
   const latency_table t = table_of({{100, 200, 300, 310, 320}});
   const std::vector<gpu_shape> one{{sm_count{40}, sm_count{8}}};
@@ -50,7 +71,8 @@ TEST_CASE("a partition has the size at the knee, or the smallest that serves the
   };
   CHECK(sizes(150) == std::vector<std::uint32_t>{16});
   CHECK(sizes(290) == std::vector<std::uint32_t>{24});
-  // 315 would fit four groups, but the knee is taken first; the rest of the GPU is taken whole.
+  // 315 would fit four groups, but the knee is taken first; the rest of the GPU is taken whole. Line
+  // 10 is for the 15 that are left then: 315 again would need three groups more.
   CHECK(sizes(315) == std::vector<std::uint32_t>{24, 16});
   CHECK(sizes(501).empty()); // a GPU holds two partitions
   // A curve that bends nowhere downwards has its knee at the whole GPU.
@@ -61,7 +83,22 @@ TEST_CASE("a partition has the size at the knee, or the smallest that serves the
   CHECK(sizes_of(*plan) == std::vector<std::uint32_t>{40});
 }
 
-TEST_CASE("the smallest remaining partition that is large enough is taken, and whole") {
+TEST_CASE("line 10 is without int_f, and line 15 counts the rate that is left with it") {
+  // a has two groups of three; b needs one group of the profile, which serves less beside a.
+  const latency_table t = table_of({{1000, 2000, 3000}, {1000, 2000, 3000}});
+  const std::vector<gpu_shape> two(2, {sm_count{24}, sm_count{8}});
+  const std::vector<model_demand> d{{0, 1700, no_hurry}, {1, 950, no_hurry}};
+  const slower_beside beside{1.1};
+  const auto plan = self_tuning_planner{}.plan(t, d, two, beside);
+  REQUIRE(plan);
+  CHECK(faults_of(*plan, d, t, two, beside).empty());
+  REQUIRE(sizes_of(*plan) == std::vector<std::uint32_t>{16, 8, 8});
+  CHECK(plan->gpulets[1].gpu == 0);
+  CHECK(plan->gpulets[1].portions[0].rate == doctest::Approx(1000 / 1.1).epsilon(1e-4));
+  CHECK(plan->gpulets[2].gpu == 1);
+}
+
+TEST_CASE("lines 20 to 26: the smallest remaining partition that is large enough, and whole") {
   // a has 3 of 5 groups, b then 4 of the other GPU's, c fits the rest of the first one.
   const latency_table t =
       table_of({{1, 2, 1000, 1001, 1002}, {1, 2, 3, 800, 801}, {600, 601, 602, 603, 604}});
@@ -77,7 +114,61 @@ TEST_CASE("the smallest remaining partition that is large enough is taken, and w
   CHECK(plan->gpulets[2].gpu == 1);
 }
 
-TEST_CASE("a partition that can share another in time is reverted") {
+TEST_CASE("line 22: a remaining partition below the ideal size is passed over") {
+  const latency_table t = table_of({{1, 1000, 1001}, {1, 1000, 1001}});
+  const std::vector<gpu_shape> two(2, {sm_count{24}, sm_count{8}});
+  const std::vector<model_demand> d{{0, 900, no_hurry}, {1, 800, no_hurry}};
+  const auto plan = self_tuning_planner{}.plan(t, d, two);
+  REQUIRE(plan);
+  CHECK(sizes_of(*plan) == std::vector<std::uint32_t>{16, 16}); // of both GPUs
+  CHECK(!self_tuning_planner{}.plan(t, d, std::span(two).first(1)));
+}
+
+TEST_CASE("lines 27 and 28: the largest batch of the profile, and no smaller one with int_f") {
+  // b runs three requests in 300 us alone, and in 330 beside a.
+  std::vector<latency_row> rows;
+  for (const std::uint32_t sms : {8u, 16u}) {
+    rows.push_back({"a", 1, sm_count{sms}, from_us(10)});
+    for (const std::uint32_t batch : {1u, 2u, 3u})
+      rows.push_back({"b", batch, sm_count{sms}, from_us(100.0 * batch)});
+  }
+  const latency_table t(rows);
+  const std::vector<gpu_shape> two(2, {sm_count{16}, sm_count{8}});
+  const std::span<const gpu_shape> one = std::span(two).first(1);
+  const slower_beside beside{1.1};
+  const auto gpu_of_b = [&](duration slo, std::span<const gpu_shape> gpus) {
+    const std::vector<model_demand> d{{0, 2000, no_hurry}, {1, 1000, slo}};
+    const auto plan = self_tuning_planner{}.plan(t, d, gpus, beside);
+    REQUIRE((!plan || faults_of(*plan, d, t, gpus, beside).empty()));
+    return plan ? static_cast<int>(plan->gpulets.back().gpu) : -1;
+  };
+  CHECK(gpu_of_b(from_us(331), one) == 0);
+  CHECK(gpu_of_b(from_us(320), one) == -1); // though a cycle and a batch of one take 220
+  CHECK(gpu_of_b(from_us(320), two) == 1);  // the next remaining partition, which is alone
+  CHECK(gpu_of_b(from_us(299), one) == 0);  // two requests are the most, alone too
+}
+
+TEST_CASE("line 28: int_f is of the partitions that are there, not of those that may come") {
+  const latency_table t = table_of({{1000, 1000}, {1000, 1000}});
+  const std::vector<gpu_shape> two(2, {sm_count{16}, sm_count{8}});
+  const slower_beside beside{1.5};
+  const auto gpus_of = [&](double first, double second) {
+    const std::vector<model_demand> d{{0, first, no_hurry}, {1, second, no_hurry}};
+    const auto plan = self_tuning_planner{}.plan(t, d, two, beside);
+    REQUIRE(plan);
+    REQUIRE(faults_of(*plan, d, t, two, beside).empty());
+    std::vector<std::uint32_t> gpus;
+    for (const gpulet& g : plan->gpulets) gpus.push_back(g.gpu);
+    return gpus;
+  };
+  // a gets all that one group serves alone, and then nothing fits beside it.
+  CHECK(gpus_of(999, 100) == std::vector<std::uint32_t>{0, 1});
+  CHECK(gpus_of(600, 100) == std::vector<std::uint32_t>{0, 0});
+  CHECK(gpus_of(660, 659) == std::vector<std::uint32_t>{0, 0}); // 1000 / 1.5 each
+  CHECK(gpus_of(670, 100) == std::vector<std::uint32_t>{0, 1});
+}
+
+TEST_CASE("lines 33 to 37: a partition that can share another in time is reverted") {
   const latency_table t = table_of({{1000, 1001, 1002}, {1000, 1001, 1002}, {1000, 1001, 1002}});
   const std::vector<gpu_shape> one{{sm_count{24}, sm_count{8}}};
   const std::vector<model_demand> d{{0, 300, no_hurry}, {1, 200, no_hurry}, {2, 100, no_hurry}};
@@ -91,6 +182,27 @@ TEST_CASE("a partition that can share another in time is reverted") {
   const std::vector<model_demand> full{
       {0, 950, no_hurry}, {1, 940, no_hurry}, {2, hardly_any, no_hurry}};
   CHECK(!gpulet_planner{}.plan(t, full, one));
+}
+
+TEST_CASE(
+    "lines 33 to 37: the first allocated partition that can be shared, and no split is left") {
+  const latency_table t = table_of({{100, 200}, {1000, 1000}, {100, 200}});
+  const std::vector<gpu_shape> two(2, {sm_count{16}, sm_count{8}});
+  // a has GPU 0; b splits GPU 1 and then shares a's partition; c needs all of GPU 1.
+  const std::vector<model_demand> d{{0, 150, no_hurry}, {1, 149, no_hurry}, {2, 148, no_hurry}};
+  const auto plan = gpulet_planner{}.plan(t, d, two);
+  REQUIRE(plan);
+  REQUIRE(sizes_of(*plan) == std::vector<std::uint32_t>{16, 16});
+  CHECK(plan->gpulets[0].portions.size() == 2);
+  CHECK(!self_tuning_planner{}.plan(t, d, two));
+  // Both partitions can be shared, by a third model that comes last.
+  const latency_table flat = table_of({{1000, 1000}, {100, 200}, {1000, 1000}});
+  const std::vector<model_demand> e{{0, 160, no_hurry}, {1, 155, no_hurry}, {2, 10, no_hurry}};
+  const std::vector<gpu_shape> three(3, {sm_count{16}, sm_count{8}});
+  const auto shared = gpulet_planner{}.plan(flat, e, three);
+  REQUIRE(shared);
+  CHECK(shared->gpulets[0].portions.size() == 2); // of the first, not the emptier one
+  CHECK(shared->gpulets[0].portions[1].model == 2);
 }
 
 TEST_CASE(

@@ -47,4 +47,18 @@ struct capacity {
   return most;
 }
 
+/// The largest batch that takes no longer than `limit` alone on a partition; 0: none.
+///
+/// Cost     O(log batch x log rows).
+[[nodiscard]] inline std::uint32_t largest_batch(const latency_table& t, std::size_t model,
+                                                 sm_count sms, duration limit) noexcept {
+  if (sms < t.sizes(model).front()) return 0;
+  std::uint32_t low = 0, high = t.batches(model).back() + 1;
+  while (high - low > 1) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    (planned_latency(t, model, middle, sms) <= limit ? low : high) = middle;
+  }
+  return low;
+}
+
 } // namespace gsched::detail

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,23 @@ public:
   /// The part of a partition's cycle that its batches take.
   [[nodiscard]] double occupancy(std::uint32_t gpu, std::uint32_t which) const noexcept {
     return gpus_[gpu].partitions[which].occupancy;
+  }
+
+  /// The slow-down of a batch on a new partition of `groups` free groups, beside the partitions that
+  /// the GPU has.
+  [[nodiscard]] double slowdown_of_new(std::uint32_t gpu, std::uint32_t groups,
+                                       const model_demand& part, std::uint32_t batch) const {
+    if (std::is_same_v<Interference, no_interference> || gpus_[gpu].partitions.empty()) return 1;
+    packed_gpu g = gpus_[gpu];
+    packed_partition l;
+    l.groups = groups;
+    l.parts.push_back(part);
+    l.cycle.batches.push_back(batch);
+    g.free -= groups;
+    g.partitions.push_back(std::move(l));
+    std::vector<gpulet> all;
+    for (std::size_t i = 0; i < g.partitions.size(); ++i) all.push_back(as_planned(g, gpu, i));
+    return (*interference_)(std::span<const gpulet>(all), all.size() - 1, part.model);
   }
 
   /// Adds a partition of `groups` free groups, 1 or more, for part of a demand. Returns false and
