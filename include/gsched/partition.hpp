@@ -6,6 +6,7 @@
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/every_cut.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>

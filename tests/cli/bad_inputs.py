@@ -112,7 +112,7 @@ PROFILES = ("lenet_b1", "resnet18_b1", "inception_v3_b1", "bert_base_b32")
 SCHEDULING = ("fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost")
 POLICIES = ("fifo", "rr", "sjf", "srpt", "edf", "deficit", "srpt+deficit", "boost", "direct", "single")
 MODES = ("rt_only", "seq", "streams", "streams_priority", "preempt", "preempt_pad")
-PLANNERS = ("sbp", "sbp_ideal", "self_tuning", "gpulet", "gpulet_ideal", "elastic", "best", "ideal")
+PLANNERS = ("sbp", "sbp_ideal", "self_tuning", "gpulet", "gpulet_cuts", "gpulet_ideal", "elastic", "best", "ideal")
 
 
 class Program:

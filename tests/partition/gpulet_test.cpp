@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "partition/random_table.hpp"
 
+#include <gsched/partition/every_cut.hpp>
+#include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/verify.hpp>
 
@@ -239,6 +241,26 @@ TEST_CASE(
   CHECK(plans > 50);
   CHECK(shared > 20);
   CHECK(split > 20);
+}
+
+TEST_CASE("gpulet_cuts fills each cut greedily, and has a plan where gpulet has none") {
+  // The knee is at one group, which leaves three groups to the rest of a's rate.
+  const std::vector<double> curve{100, 120, 140, 160};
+  const latency_table t = table_of({curve, curve});
+  const std::vector<gpu_shape> one{{sm_count{32}, sm_count{8}}};
+  const auto plans = [&](double a, double b) {
+    const std::vector<model_demand> d{{0, a, no_hurry}, {1, b, no_hurry}};
+    REQUIRE(!gpulet_planner{}.plan(t, d, one));
+    const auto plan = every_cut_planner{}.plan(t, d, one);
+    REQUIRE((!plan || faults_of(*plan, d, t, one).empty()));
+    return plan ? sizes_of(*plan) : std::vector<std::uint32_t>{};
+  };
+  CHECK(plans(119, 110) == std::vector<std::uint32_t>{16, 16});
+  CHECK(plans(122, 110).empty());
+  // Greedy: a takes the smallest partition of its ideal size. b needs all of the larger one.
+  const std::vector<model_demand> d{{0, 139, no_hurry}, {1, 99, no_hurry}};
+  CHECK(!every_cut_planner{}.plan(t, d, one));
+  CHECK(exact_two_partition_planner{}.plan(t, d, one));
 }
 
 } // namespace gsched::testing

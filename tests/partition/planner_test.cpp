@@ -4,6 +4,7 @@
 
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/every_cut.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
@@ -23,9 +24,10 @@ using namespace detail;
 
 namespace {
 
-using all_planners = std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner,
-                                elastic_planner, bounded_search_planner, exact_planner,
-                                exact_whole_gpu_planner, exact_two_partition_planner>;
+using all_planners =
+    std::tuple<squishy_bin_packing_planner, gpulet_planner, self_tuning_planner, every_cut_planner,
+               elastic_planner, bounded_search_planner, exact_planner, exact_whole_gpu_planner,
+               exact_two_partition_planner>;
 
 /// Those that try fewer groups where they find no plan.
 using searching_planners = std::tuple<elastic_planner, bounded_search_planner, exact_planner>;

@@ -40,6 +40,7 @@ Planners
   sbp_ideal     the same searched until a plan is found, or proven impossible
   gpulet        elastic partitioning as the gpu-lets paper has it: at most two partitions of a GPU, of
                 the size at the knee of what each model serves, also shared in time
+  gpulet_cuts   gpulet on every choice of one cut for each GPU: the paper's ideal scheduler
   gpulet_ideal  at most two partitions of a GPU, of any sizes, searched until a plan is found, or proven
                 impossible
   self_tuning   gpulet without sharing in time: the paper's guided self-tuning
@@ -47,7 +48,7 @@ Planners
                 uses best
   best          a short search over all partitions and cycles for the fewest SMs, or elastic's plan
   ideal         the same search until a plan is found, or proven impossible
-  all           these eight
+  all           these nine
 
 Apps
   An app is a graph of models; game and traffic ship. A request of an app is a request of each of

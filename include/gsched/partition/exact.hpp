@@ -5,9 +5,9 @@
 #include <gsched/partition/detail/search/branch_and_bound_plan.hpp>
 #include <gsched/partition/detail/search/branch_and_price_plan.hpp>
 #include <gsched/partition/detail/search/slowed_bound.hpp>
+#include <gsched/partition/every_cut.hpp>
 #include <gsched/partition/feasibility.hpp>
 #include <gsched/partition/gpu_shape.hpp>
-#include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/planner.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
@@ -41,8 +41,8 @@ namespace gsched {
 /// bounded_search_planner finds a plan, with and without the last groups of the GPUs.
 /// For GPUs of more than four shapes only the bound proves infeasibility.
 ///
-/// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
-/// Differs  the paper tries some splits of a GPU in two, each filled greedily.
+/// Source   gsched's own. The ideal scheduler of the gpu-lets paper is every_cut_planner, which tries
+///          splits of a GPU in two, each filled greedily.
 /// Order    demands and GPUs by index.
 /// Cost     milliseconds for five models on four GPUs of 16 groups; a second at most where GPUs are
 ///          cut in halves and most models share; with interference up to two where there is no plan;
@@ -152,9 +152,8 @@ private:
 /// places for partitions. The bound of bound_of counts them too. With interference branch and price
 /// chooses among all cuts in two.
 ///
-/// Source   the ideal scheduler of Choi et al., USENIX ATC 2022, section 6.2, figure 15.
-/// Differs  the paper tries a few sizes, each filled greedily; this planner all numbers of groups,
-///          any models that share a partition and any split of their rates.
+/// Source   gsched's own. The ideal scheduler of the gpu-lets paper fills each cut greedily; it is
+///          every_cut_planner, whose plans this planner has too.
 /// Order    demands and GPUs by index.
 /// Cost     milliseconds for five models on four GPUs; up to two seconds where models have to share
 ///          partitions, where the budget may end first; with interference up to three.
@@ -178,7 +177,7 @@ public:
     planning_result result = detail::plan_by_branch_and_bound(t, demands, shapes, beside,
                                                               alone ? budget_ : one_round, places);
     if (result.status == feasibility::unknown)
-      result.take(gpulet_planner{}.plan(t, demands, shapes, beside));
+      result.take(every_cut_planner{}.plan(t, demands, shapes, beside));
     if (result.status == feasibility::unknown)
       result.take(squishy_bin_packing_planner{}.plan(t, demands, shapes, beside));
     if (alone || result.status != feasibility::unknown) return result;

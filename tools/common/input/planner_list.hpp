@@ -3,6 +3,7 @@
 
 #include <gsched/partition/bounded_search.hpp>
 #include <gsched/partition/elastic.hpp>
+#include <gsched/partition/every_cut.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/squishy_bin_packing.hpp>
@@ -14,10 +15,11 @@
 namespace common {
 
 /// All planners of the library.
-using planners = std::tuple<gsched::squishy_bin_packing_planner, gsched::exact_whole_gpu_planner,
-                            gsched::self_tuning_planner, gsched::gpulet_planner,
-                            gsched::exact_two_partition_planner, gsched::elastic_planner,
-                            gsched::bounded_search_planner, gsched::exact_planner>;
+using planners =
+    std::tuple<gsched::squishy_bin_packing_planner, gsched::exact_whole_gpu_planner,
+               gsched::self_tuning_planner, gsched::gpulet_planner, gsched::every_cut_planner,
+               gsched::exact_two_partition_planner, gsched::elastic_planner,
+               gsched::bounded_search_planner, gsched::exact_planner>;
 
 /// Whether a planner uses whole GPUs only, so that there is no interference.
 [[nodiscard]] inline bool is_whole(std::string_view name) {
