@@ -4,6 +4,7 @@
 #include "sanitized.hpp"
 
 #include <gsched/partition/bounded_search.hpp>
+#include <gsched/partition/every_cut.hpp>
 #include <gsched/partition/exact.hpp>
 #include <gsched/partition/gpulet.hpp>
 #include <gsched/partition/verify.hpp>
@@ -158,9 +159,10 @@ TEST_CASE("exact has a plan where any planner has, bounded search where elastic 
     };
     const bool elastic = has_plan(elastic_planner{});
     const bool other =
-        elastic || has_plan(gpulet_planner{}) || has_plan(squishy_bin_packing_planner{});
+        elastic || has_plan(every_cut_planner{}) || has_plan(squishy_bin_packing_planner{});
     const planning_result two = exact_two_partition_planner{}.solve(t, demands, shapes);
-    REQUIRE((two.plan || !(has_plan(gpulet_planner{}) || has_plan(squishy_bin_packing_planner{}))));
+    REQUIRE(
+        (two.plan || !(has_plan(every_cut_planner{}) || has_plan(squishy_bin_packing_planner{}))));
     const bool best = has_plan(bounded_search_planner{});
     const planning_result ideal = exact_planner{}.solve(t, demands, shapes);
     REQUIRE((best || !elastic));
@@ -238,6 +240,29 @@ TEST_CASE("GPUs of more than four shapes: exact returns what others find or the 
   }
 }
 
+TEST_CASE("a search that ended and proves nothing was not cut short") {
+  // Two models on one GPU, which serves both without interference. Nothing is proven of the slow-downs
+  // of a model of interference that is not summed.
+  const std::vector<latency_row> rows{{"a", 1, sm_count{8}, from_us(1000)},
+                                      {"a", 1, sm_count{16}, from_us(1000)},
+                                      {"b", 1, sm_count{8}, from_us(1000)},
+                                      {"b", 1, sm_count{16}, from_us(1000)}};
+  const latency_table t(rows);
+  const std::vector<gpu_shape> one{{sm_count{16}, sm_count{8}}};
+  const std::vector<model_demand> demands{{0, 900, from_us(2000)}, {1, 900, from_us(2000)}};
+  const auto beside = [](std::span<const gpulet> all, std::size_t which, std::size_t) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i != which && !all[i].portions.empty()) return 1.5;
+    return 1.0;
+  };
+  for (const planning_result& said :
+       {exact_planner{}.solve(t, demands, one, beside),
+        exact_two_partition_planner{}.solve(t, demands, one, beside)}) {
+    CHECK(said.status == feasibility::unknown);
+    CHECK(!said.is_cut_short);
+  }
+}
+
 TEST_CASE("when its budget ends, exact returns unknown") {
   std::mt19937_64 random(33);
   const latency_table t = random_table(random, 3, {8, 16, 24}, 4);
@@ -252,6 +277,7 @@ TEST_CASE("when its budget ends, exact returns unknown") {
   CHECK(said.bound > 1);
   const planning_result cut_short = exact_planner{search_budget{200}}.solve(t, demands, shapes);
   CHECK(cut_short.status == feasibility::unknown);
+  CHECK(cut_short.is_cut_short);
   CHECK(cut_short.bound == said.bound);
   CHECK(!cut_short.plan);
 }

@@ -31,6 +31,7 @@ answer ask_one(const Planner& p, const question& q, const Interference& beside) 
     gsched::planning_result decision = p.solve(q.table, q.demands, q.gpus, beside);
     a.plan = std::move(decision.plan);
     a.is_proven_impossible = decision.status == gsched::feasibility::infeasible;
+    if (decision.status == gsched::feasibility::unknown) a.is_cut_short = decision.is_cut_short;
     if (std::isfinite(decision.bound)) a.bound = decision.bound;
   } else {
     a.plan = p.plan(q.table, q.demands, q.gpus, beside);

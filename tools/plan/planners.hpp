@@ -34,8 +34,10 @@ struct answer {
   std::optional<gsched::partition_plan> plan;
   std::chrono::nanoseconds took{};
   bool is_proven_impossible = false; ///< not merely not found
-  std::optional<double> bound{};     ///< no planner serves more than that many times these rates
-  std::optional<bool> holds{}; ///< the plan meets all SLOs with interference, if that is known
+  /// Without a plan or a proof, of a planner that looks for both: whether a limit ended its search.
+  std::optional<bool> is_cut_short{};
+  std::optional<double> bound{}; ///< no planner serves more than that many times these rates
+  std::optional<bool> holds{};   ///< the plan meets all SLOs with interference, if that is known
   std::optional<bool> holds_longer{}; ///< the same, in cycles as long as the batches then take
   /// Without a plan: the largest scale of the rates that has one, and the time that the search for
   /// it took; unset where none was made.

@@ -48,6 +48,11 @@ const char* verdict_of(const answer& a) {
   return a.plan ? "plan" : a.is_proven_impossible ? "impossible" : "none found";
 }
 
+json unknown_because(const answer& a) {
+  if (!a.is_cut_short) return nullptr;
+  return *a.is_cut_short ? "limit" : "no proof";
+}
+
 json plan_json(const options& o, const gsched::partition_plan& p) {
   json gpulets = json::array();
   for (const gpulet& g : p.gpulets) {
@@ -71,6 +76,7 @@ json answer_json(const options& o, const answers& all, std::size_t s, std::size_
   r["holds_with_interference"] = whole_or_null(a.holds);
   r["holds_in_longer_cycles"] = whole_or_null(a.holds_longer);
   r["verdict"] = verdict_of(a);
+  r["unknown_because"] = unknown_because(a);
   r["bound"] = or_null(a.bound);
   r["plan"] = a.plan ? plan_json(o, *a.plan) : json::array();
   r["sms_used"] = a.plan ? sms_of(*a.plan) : 0;

@@ -13,13 +13,16 @@ namespace gsched {
 enum class feasibility : std::uint8_t {
   feasible,   ///< a plan was found
   infeasible, ///< proven: no plan exists
-  unknown,    ///< the search budget ended before a plan or a proof
+  unknown,    ///< neither a plan nor a proof (planning_result::is_cut_short)
 };
 
 /// A planner's answer with what the search proved.
 struct planning_result {
   feasibility status = feasibility::unknown;
   std::optional<partition_plan> plan{}; ///< set if feasible
+  /// If unknown: a limit ended the search for a proof. Otherwise that search ended with demands that
+  /// GPUs serve without the interference of any plan, so it proves nothing.
+  bool is_cut_short = false;
   double bound = 0; ///< upper bound: no plan serves the demands' rates times more than this
 
   /// Has this plan from now on, if it is one.

@@ -107,6 +107,7 @@ plan_by_branch_and_bound(const latency_table& t, std::span<const model_demand> d
         return false;
       });
     }
+    if (round == 0) result.is_cut_short = v == feasibility::unknown && rejected == 0;
     if (v == feasibility::feasible || (v == feasibility::infeasible && round == 0)) {
       result.status = v;
       return result;
