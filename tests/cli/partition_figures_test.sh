@@ -40,7 +40,16 @@ if [[ $? -ne 1 ]] || ! grep -q 'MISSED  at most 1% violations, up to 20% off' ou
   failed=$((failed + 1))
   echo "FAILED: worse results pass"
 fi
+check "rates again, with what was served before" python3 "$bench/figures/partition_figures" --bin "$bin" --gpus 1 \
+  --mixes game --most sbp,gpulet,gpulet_cuts --served-of "$(ls results/*.json)" --results kept
+check "what they kept" python3 - <<'PY'
+import glob, json
+before, after = (json.load(open(glob.glob(f"{d}/*.json")[0])) for d in ("results", "kept"))
+assert after["rows"] == before["rows"] and after["waves"] == before["waves"]
+assert after["served_of"] == before["commit"] and [r["planner"] for r in after["most"]] == ["sbp", "gpulet", "gpulet_cuts"]
+PY
 echo '{"rows": 3}' > broken.json
+refuses 2 "broken.json" figures/partition_figures --served-of broken.json
 refuses 2 "broken.json" figures/partition_figures --again broken.json
 refuses 2 "'midi'" figures/partition_figures --mixes midi
 refuses 1 "unknown planner 'last'" figures/partition_figures --bin "$bin" --most last
