@@ -39,7 +39,7 @@ struct scene {
   latency_table table;
   std::vector<gpu_shape> gpus;
   std::vector<std::vector<model_demand>> questions{};
-  std::size_t fewest_plans = 0; ///< of elastic; sbp and gpulet find half as many
+  std::size_t fewest_plans = 0; ///< of elastic; sbp and gpulet find half, or a quarter
 };
 
 duration slo_of(const latency_table& t, std::size_t model) {
@@ -110,7 +110,8 @@ void add(const scene& s, const Interference& beside, const std::string& law) {
       ++faults;
     }
   const bool finds_half = Planner::name == "sbp" || Planner::name == "gpulet";
-  if (plans < (finds_half ? s.fewest_plans / 2 : s.fewest_plans)) {
+  const bool finds_few = Planner::name == "gpulet" && !law.empty();
+  if (plans < s.fewest_plans / (finds_few ? 4 : finds_half ? 2 : 1)) {
     std::fprintf(stderr, "planning: %s has %zu plans, expected more\n", name.c_str(), plans);
     ++faults;
   }
