@@ -37,7 +37,7 @@ namespace gsched {
 ///          - gpulet_planner comes first, so that its plans are never missed.
 /// Order    demands as gpulet_planner; whole GPUs first, then cuts by their smaller part.
 /// Cost     most_choices times that of gpulet_planner at most; four GPUs of 16 groups without a plan
-///          20 ms. Where there are more choices, the later ones are not tried.
+///          20 to 30 ms. Where there are more choices, the later ones are not tried.
 /// Threads  immutable.
 class every_cut_planner {
 public:
