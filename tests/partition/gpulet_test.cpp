@@ -263,4 +263,12 @@ TEST_CASE("gpulet_cuts fills each cut greedily, and has a plan where gpulet has 
   CHECK(exact_two_partition_planner{}.plan(t, d, one));
 }
 
+TEST_CASE("gpulet_cuts ends where GPUs have too many cuts to try all") {
+  const std::vector<double> curve{100, 120, 140, 160, 180, 200, 220, 240};
+  const latency_table t = table_of({curve, curve});
+  const std::vector<gpu_shape> many(40, {sm_count{64}, sm_count{8}});
+  const std::vector<model_demand> d{{0, 7000, no_hurry}, {1, 6900, no_hurry}};
+  CHECK(!every_cut_planner{}.plan(t, d, many));
+}
+
 } // namespace gsched::testing
