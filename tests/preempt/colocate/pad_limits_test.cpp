@@ -40,6 +40,11 @@ chain_kernel counted(std::mt19937_64& random, double most_blocks) {
   k.takes.kept = part(random);
   k.takes.working_set = draw(random, 0, 1) * 1e8 * part(random);
   k.takes.conflict = draw(random, 1, 4);
+  if (draw(random, 0, 1) == 0) {
+    k.takes.waits.memory = part(random);
+    k.takes.waits.executing = 1 - k.takes.waits.memory;
+    k.takes.waits.blocked = part(random);
+  }
   return k;
 }
 
@@ -120,6 +125,18 @@ std::vector<pad_part> naive_plan(const pad_program& rt, std::vector<pad_corunner
 }
 
 } // namespace
+
+TEST_CASE("stores that fill the queues of memory leave room for fewer blocks") {
+  const contention_law law;
+  const chain_kernel rt = with_use(66, resource::dram, 0.3);
+  chain_kernel loads = with_use(66, resource::dram, 0.4);
+  loads.takes.waits.memory = loads.takes.waits.executing = 0.5;
+  chain_kernel stores = loads;
+  stores.takes.waits.blocked = 0.6;
+  CHECK(padded_slowdown(rt, stores, 60, sms, law) > padded_slowdown(rt, loads, 60, sms, law) + 0.02);
+  const pad_limits limits(chain({rt}), chain({loads, stores}), law, 1.05);
+  CHECK(limits.most(0, 1) < limits.most(0, 0));
+}
 
 TEST_CASE("limits are the most blocks within the allowance, as a search of all finds") {
   std::mt19937_64 random(5);

@@ -24,8 +24,10 @@ namespace gsched {
 /// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number.
 ///
 /// Source   contention_law; the placement is that of pad_capacity and idle_sms.
-/// Order    at least 1; never falls with `blocks`.
-/// Cost     that of the law; no allocation.
+/// Order    at least 1; never falls with `blocks`. The law counts the traffic of a kernel on other SMs by
+///          what its warps wait for, and of one on the same SMs by more: blocks that share SMs count at
+///          least as much as those that the idle SMs alone would hold.
+/// Cost     that of the law, twice where blocks share SMs; no allocation.
 /// Threads  a pure function.
 [[nodiscard]] inline double padded_slowdown(const chain_kernel& real_time,
                                             const chain_kernel& best_effort, std::uint32_t blocks,
@@ -35,9 +37,15 @@ namespace gsched {
   const double idle = std::max(0.0, sms - real_time.blocks);
   const double on_each = std::max(0.0, at_once - idle) / sms; // of the real-time kernel's SMs
   const double alone = std::clamp(best_effort.blocks / sms, 1.0, std::max(1.0, best_effort.per_sm));
-  surroundings around;
-  around.add(best_effort.takes, on_each / alone, at_once / most, alone * best_effort.warps, false);
-  return law.slowdown(real_time.takes, real_time.warps_per_sm(sms), around);
+  const auto beside = [&](double near, double resident) {
+    demand takes = best_effort.takes;
+    takes.stores = takes.waits.blocked * std::min(1.0, resident / sms); // on so many of the SMs
+    surroundings around;
+    around.add(takes, near, resident / most, alone * best_effort.warps, false);
+    return law.slowdown(real_time.takes, real_time.warps_per_sm(sms), around);
+  };
+  const double apart = beside(0, std::min(at_once, idle));
+  return on_each > 0 ? std::max(apart, beside(on_each / alone, at_once)) : apart;
 }
 
 /// How many blocks of each kernel of a best-effort program may pad each kernel of a real-time
@@ -53,7 +61,7 @@ namespace gsched {
 ///          profiled one does.
 /// Errors   the constructor: bad_option for a slow-down below 1, or chains on different numbers of
 ///          SMs.
-/// Cost     set-up some 150 ns a pair of kernels, ten times that where the limit is between 0 and
+/// Cost     set-up some 300 ns a pair of kernels, ten times that where the limit is between 0 and
 ///          all blocks; 4 bytes a pair. most() O(1).
 /// Threads  immutable after construction.
 class pad_limits {
