@@ -188,8 +188,15 @@ PY
 serves evaluate --coefficients "$law" --corun roofline.csv --profiles roofline --laws shared_kernels --safe 1.5 --json roofline.json
 expect "compute-bound beside memory-bound" python3 - roofline.json <<'PY'
 import json, sys
-[rule] = [r for r in json.load(open(sys.argv[1]))["rules"] if r["rule"] == "arithmetic intensity"]
-assert (rule["admitted"], rule["false_safe"], rule["false_unsafe"]) == (1, 0, 0), rule
+rules = {r["rule"]: r for r in json.load(open(sys.argv[1]))["rules"]}
+numbers = lambda made: (made["admitted"], made["false_safe"], made["false_unsafe"])
+rule = rules["arithmetic intensity"]
+assert numbers(rule) == numbers(rule["own_limit"]) == (1, 0, 0), rule
+own = {name: numbers(r["own_limit"]) for name, r in rules.items()}
+assert own["contention law"] == numbers(rules["contention law"]), own
+assert own["compute beside memory"] == (1, 0, 0), own  # of the two one is above a half, and one is not
+assert own["time with a kernel"] == (0, 0, 1), own     # each has a kernel all the time: 200%
+assert own["sum of occupancies"] == (3, 2, 0), own     # each has 4 of 64 warps: 13%
 PY
 
 # Groups and probes: a probe is endless, and a row that was held up is skipped.

@@ -69,6 +69,12 @@ double sum_of(const known_group& g, Of of) {
                          [&](double sum, const known_side& s) { return sum + of(*s.chain); });
 }
 
+/// 0 for two graphs of which one is above a half of something from 0 to 1 and one is not, else 1.
+double is_alike(const known_group& g, double (*of)(const kernel_chain&)) {
+  if (g.sides.size() != 2) return 1;
+  return (of(*g.sides[0].chain) > 0.5) == (of(*g.sides[1].chain) > 0.5) ? 1 : 0;
+}
+
 /// Small for groups whose graphs differ most in something from 0 to 1.
 double likeness(const known_group& g, double (*of)(const kernel_chain&)) {
   double least = 1, most = 0;
@@ -99,30 +105,44 @@ std::vector<rule_result> compare_rules(const group_set& groups, const interferen
       std::count_if(predicted.begin(), predicted.end(), [&](double slow) { return slow <= safe; }));
 
   std::vector<rule_result> results;
-  const auto judge = [&](const char* name, const std::vector<double>& score) {
+  const auto decide = [&](decisions& made, std::size_t group, bool admits) {
+    made.admitted += admits;
+    made.false_safe += admits && !is_safe[group];
+    made.false_unsafe += !admits && is_safe[group];
+  };
+  /// The smaller its score, the better a rule likes a group; within its own limit is one up to `most`.
+  const auto judge = [&](const char* name, const std::vector<double>& score,
+                         const std::vector<double>& own_score, double most) {
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return score[a] < score[b]; });
-    rule_result r{name, admitted, 0, 0};
+    rule_result r{name, {}, {}};
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const bool admits = i < admitted;
-      r.false_safe += admits && !is_safe[order[i]];
-      r.false_unsafe += !admits && is_safe[order[i]];
+      decide(r.as_many, order[i], i < admitted);
+      decide(r.its_own, order[i], own_score[order[i]] <= most);
     }
     results.push_back(r);
   };
-  const auto by = [&](const char* name, auto score) {
+  const auto scores_of = [&](auto score) {
     std::vector<double> scores;
     for (const known_group* g : all) scores.push_back(score(*g));
-    judge(name, scores);
+    return scores;
   };
-  judge("contention law", predicted);
+  const auto by = [&](const char* name, auto score) { // a sum, up to 100%
+    const std::vector<double> scores = scores_of(score);
+    judge(name, scores, scores, 1);
+  };
+  const auto by_kind = [&](const char* name, double (*of)(const kernel_chain&)) {
+    judge(name, scores_of([&](const known_group& g) { return likeness(g, of); }),
+          scores_of([&](const known_group& g) { return is_alike(g, of); }), 0.5);
+  };
+  judge("contention law", predicted, predicted, safe);
   by("sum of occupancies", [&](const known_group& g) {
     return sum_of(g, [&](const kernel_chain& chain) { return occupancy(chain, sm.max_warps); });
   });
-  by("compute beside memory", [](const known_group& g) { return likeness(g, memory_work); });
-  by("arithmetic intensity", [](const known_group& g) { return likeness(g, memory_bound); });
+  by_kind("compute beside memory", memory_work);
+  by_kind("arithmetic intensity", memory_bound);
   by("SMs needed", [](const known_group& g) { return sum_of(g, sms_needed); });
   by("time with a kernel", [](const known_group& g) { return sum_of(g, busy); });
   return results;

@@ -12,17 +12,25 @@
 
 namespace interference {
 
-/// How one rule decides which groups may share the SMs.
-struct rule_result {
-  std::string name;
+/// How many groups may share the SMs, and which of these decisions are wrong.
+struct decisions {
   std::size_t admitted = 0;
   std::size_t false_safe = 0;   ///< admitted, and a graph was slowed more than is safe
   std::size_t false_unsafe = 0; ///< refused, though none was
 };
 
+/// How one rule decides.
+struct rule_result {
+  std::string name;
+  decisions as_many; ///< as the law admits
+  decisions its_own; ///< by the rule's own limit
+};
+
 /// Decisions on groups that share all SMs: of the law, which admits a group if it predicts no
-/// slow-down above `safe`, and of rules by one number. Each rule admits as many groups as the law,
-/// those that it likes best, so that utilisation is equal. `sm` is an SM of the groups' GPU.
+/// slow-down above `safe`, and of rules by one number. Each rule decides twice: it admits as many groups
+/// as the law, those that it likes best, so that utilisation is equal; and those within its own limit,
+/// which is a sum of 100%, or that of two graphs one is more of the one kind than of the other, and one
+/// less. `sm` is an SM of the groups' GPU.
 ///
 /// Source   the rules are those of section 3 of Elvinger et al., SoCC 2025: the sum of achieved
 ///          occupancies (Usher), compute beside memory work (Orion), by amounts and by arithmetic
