@@ -11,9 +11,9 @@
 #include <gsched/partition/plan.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -34,33 +34,55 @@ public:
     const double before = largest(here_);
     const std::optional<double> settled = settle_cycles(table_, here_, parts_, beside_);
     if (!settled || *settled > before) here_.assign(planned.begin(), planned.end());
-    planned_worst_ = largest(here_);
+    most_ = std::max(calm, largest(here_));
+    closeness_ = closeness(here_);
   }
 
-  /// The partitions after all steps that help; as planned if there is none.
+  /// The partitions after the last step at which no ratio exceeds `most_`; as planned if there is
+  /// none.
   [[nodiscard]] std::vector<gpulet> grown() {
-    if (!grow_one()) return {planned_.begin(), planned_.end()};
-    while (grow_one()) continue;
-    return here_;
+    std::vector<gpulet> last(planned_.begin(), planned_.end());
+    while (try_grow())
+      if (largest(here_) <= most_) last = here_;
+    return last;
   }
 
 private:
-  /// Gives groups to the first partition that gains by it, the one with the least slack first.
-  [[nodiscard]] bool grow_one() {
-    std::vector<std::pair<double, std::size_t>> order;
-    for (std::size_t i = 0; i < here_.size(); ++i) order.emplace_back(-tightness(here_, i), i);
-    std::sort(order.begin(), order.end());
-    for (const auto& [slack, i] : order)
+  static constexpr double calm = 0.5;        ///< a ratio that every model may reach
+  static constexpr double least_gain = 1e-6; ///< less is rounding
+  static constexpr double same_gain = 1e-9; ///< so is a relative difference of two gains below this
+
+  /// Makes the step with the largest gain for each SM; false if none has a gain.
+  [[nodiscard]] bool try_grow() {
+    double best = 0;
+    std::vector<gpulet> to;
+    for (std::size_t i = 0; i < here_.size(); ++i) {
+      if (is_beside_earlier(i)) continue;
       for (sm_count larger = next_size(i, here_[i].sms); larger.count() > 0;
            larger = next_size(i, larger)) {
         std::vector<gpulet> then = here_;
         resize(then, i, larger);
-        const std::optional<double> worst = settle_cycles(table_, then, parts_, beside_);
-        if (!worst || *worst > planned_worst_ || !(tightness(then, i) < -slack)) continue;
-        here_ = std::move(then);
-        return true;
+        if (!settle_cycles(table_, then, parts_, beside_)) continue;
+        const double gain = closeness_ - closeness(then);
+        if (gain < least_gain) continue;
+        const double each = gain / (larger.count() - here_[i].sms.count());
+        if (each > best * (1 + same_gain)) {
+          best = each;
+          to = std::move(then);
+        }
+        break;
       }
-    return false;
+    }
+    if (to.empty()) return false;
+    here_ = std::move(to);
+    closeness_ = closeness(here_);
+    return true;
+  }
+
+  /// Whether a partition has the SMs of an earlier one, and grows with that.
+  [[nodiscard]] bool is_beside_earlier(std::size_t i) const noexcept {
+    return std::any_of(here_.begin(), here_.begin() + static_cast<std::ptrdiff_t>(i),
+                       [&](const gpulet& g) { return share_sms(g, here_[i]); });
   }
 
   /// The next larger size of a partition beside the others; 0: none.
@@ -79,23 +101,32 @@ private:
       if (j == i || share_sms(all[j], all[i])) all[j].sms = sms;
   }
 
-  /// The largest ratio of latency to SLO on a partition.
-  [[nodiscard]] double tightness(std::span<const gpulet> all, std::size_t i) const {
-    double most = 0;
-    for (std::size_t p = 0; p < all[i].portions.size(); ++p) {
-      const portion& of = all[i].portions[p];
-      const duration time =
-          planned_latency(table_, of.model, of.batch, all[i].sms, beside_(all, i, of.model));
-      most = std::max(most, static_cast<double>((all[i].cycle + time).count()) /
-                                static_cast<double>(parts_[i][p].slo.count()));
-    }
-    return most;
+  /// Calls f(latency, SLO) for each model of each partition, in ns.
+  template <class F>
+  void for_each_latency(std::span<const gpulet> all, F f) const {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t p = 0; p < all[i].portions.size(); ++p) {
+        const portion& of = all[i].portions[p];
+        const duration time =
+            planned_latency(table_, of.model, of.batch, all[i].sms, beside_(all, i, of.model));
+        f(static_cast<double>((all[i].cycle + time).count()),
+          static_cast<double>(parts_[i][p].slo.count()));
+      }
   }
-
+  /// The largest ratio of latency to SLO.
   [[nodiscard]] double largest(std::span<const gpulet> all) const {
     double most = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) most = std::max(most, tightness(all, i));
+    for_each_latency(all,
+                     [&](double latency, double slo) { most = std::max(most, latency / slo); });
     return most;
+  }
+  /// The logarithm of the product of latency / slack. A slack below 1 ns counts as 1 ns.
+  [[nodiscard]] double closeness(std::span<const gpulet> all) const {
+    double sum = 0;
+    for_each_latency(all, [&](double latency, double slo) {
+      sum += std::log(latency / std::max(1.0, slo - latency));
+    });
+    return sum;
   }
 
   const latency_table& table_;
@@ -104,7 +135,8 @@ private:
   std::span<const std::vector<model_demand>> parts_; ///< by partition, then portion
   const Interference& beside_;
   std::vector<gpulet> here_;
-  double planned_worst_ = 0; ///< the largest ratio of latency to SLO before any step
+  double most_ = 0;      ///< the largest ratio of latency to SLO that is allowed
+  double closeness_ = 0; ///< of here_
 };
 
 } // namespace detail
@@ -113,19 +145,27 @@ private:
 /// keep their order, models, rates and regions. They only grow, those of a region together; cycles
 /// and batches are computed again.
 ///
-/// The partition with the least slack, that is with the largest ratio of promised latency (cycle
-/// and batch) to SLO, grows by the fewest groups that lower this ratio; then again the one with the
-/// least slack. A step is made only if all SLOs hold under interference and no ratio on that GPU
-/// exceeds the largest one as planned: a faster partition slows its neighbours more. So some groups
-/// can stay idle. The last group with its remainder is given last. A GPU without a partition stays empty.
+/// The promised latency of a model on a partition is its cycle and batch; the slack is the SLO less
+/// this latency. The steps minimise the product of latency / slack over all models of all partitions
+/// of the GPU: far from the SLOs a latency that halves counts the same for each model, and near an
+/// SLO the slack decides. A step makes one partition larger by the fewest groups that lower the
+/// product under interference. The step with the largest fall of its logarithm for each SM is made,
+/// until there is none. The last group with its remainder is given last.
+///
+/// A faster partition slows its neighbours more. All SLOs hold after each step. The result is the
+/// plan after the last step at which no ratio of latency to SLO exceeds the largest one of that GPU
+/// as planned, or 1/2 if that is more. So some groups can stay idle. A GPU without a partition stays
+/// empty.
 ///
 /// `demands` give the SLO of each model of the plan, `shapes` the GPUs.
 ///
 /// Source   gsched's own.
-/// Order    slack rising, then the order of the partitions.
+/// Order    fall of the logarithm for each SM, falling; then the order of the partitions.
+///          Differences of a millionth, and of a billionth of a fall, count as rounding.
 /// Errors   none. The caller owes: faults_of finds no fault in `plan` with `beside`, except for
 ///          rates; each model of the plan is in `demands`.
-/// Cost     O(idle groups x partitions) settled cycles of a GPU; 16 groups: under a millisecond.
+/// Cost     O(idle groups x partitions) settled cycles of a GPU, times the groups of a step. Five
+///          models on an H200: 0.3 ms, and under a millisecond at most.
 /// Threads  any.
 template <interference_model Interference = no_interference>
 [[nodiscard]] partition_plan
