@@ -136,8 +136,8 @@ std::string idle_of(const options& o, const period_outcome& p) {
                            : "--leave-idle");
   if (sms > 0)
     all += fmt::format("{}{} SMs idle on GPUs in use: {}", all.empty() ? "" : "; ", sms,
-                       o.service.fills ? "no partition gets nearer to its SLO by them, without "
-                                         "slowing its neighbours beyond theirs"
+                       o.service.fills ? "no partition gains more by them than its neighbours "
+                                         "lose, within their SLOs"
                                        : "--leave-idle");
   return all;
 }
