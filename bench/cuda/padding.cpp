@@ -14,6 +14,7 @@
 int main(int argc, char** argv) {
   padding::run_options o;
   o.profiles = GSCHED_DATA_DIR "/profiles";
+  o.coefficients = GSCHED_DATA_DIR "/interference/h200.json";
   CLI::App app("Padded kernels on a GPU, beside plain ones.");
   app.add_option("--parts", o.parts, "which of them to run")
       ->delimiter(',')
@@ -30,7 +31,8 @@ int main(int argc, char** argv) {
                  "the part of the real-time kernel's time that best-effort blocks may use")
       ->check(CLI::Range(0.01, 1.0))
       ->capture_default_str();
-  app.add_option("--seconds", o.seconds, "for the pairs; those beyond are left out")
+  app.add_option("--seconds", o.seconds,
+                 "for the counters and the pairs; those beyond are left out")
       ->check(CLI::Range(1.0, 1e5))
       ->capture_default_str();
   app.add_option("--profiles", o.profiles, "folder of profiles")->capture_default_str();
@@ -49,6 +51,11 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--json", o.json, "write the figures to this file");
   app.add_option("--facts", o.facts, "write each pair's facts and times to this file, as CSV");
+  app.add_option("--counters", o.counters,
+                 "pairs: write all kernels with their counters to this file, as a profile");
+  app.add_option("--coefficients", o.coefficients,
+                 "pairs: those of the law that predicts slow-downs, as a JSON file")
+      ->capture_default_str();
   app.add_flag("--quick", o.quick, "one shape of each function, fewer rounds");
   try {
     app.parse(argc, argv);

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/pairs.hpp"
 
-#include <gsched/preempt/colocate/capacity.hpp>
-#include <gsched/preempt/colocate/options.hpp>
+#include "padding/counted.hpp"
+#include "padding/predictions.hpp"
+
+#include <gsched/core/time.hpp>
 #include <gsched/preempt/colocate/quiet.hpp>
 #include <gsched/preempt/colocate/trials.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,22 +28,26 @@ double rate(std::uint64_t bytes, gsched::duration time) {
 
 gsched::moving_kernel moving(const subject& s) { return {s.facts, s.bytes, s.plain}; }
 
-std::vector<pair> pairs_of(const bench& b) {
+/// All numbers of blocks that a selection chooses for a real-time kernel and a co-runner.
+std::vector<pair> pairs_of(const bench& b, const std::optional<predictions>& predicted,
+                           std::size_t r, std::size_t g) {
+  const subject& corunner = b.all.corunners()[g];
+  const std::uint32_t within =
+      blocks_within_rate(moving(b.all.real_time()[r]), moving(corunner), b.quiet);
+  std::map<std::uint32_t, pair> counts;
+  for (const selection by : every_selection) {
+    if (predicted_limit(by) && !predicted) continue;
+    const std::uint32_t n =
+        predicted ? blocks_for(by, b, r, g, predicted->most(by, r, g)) : blocks_for(by, b, r, g);
+    if (n == 0) continue;
+    pair& p = counts.try_emplace(n, pair{r, g, n}).first->second;
+    p.by[static_cast<std::size_t>(by)] = true;
+    p.bandwidth = n <= within;
+    p.work_us = gsched::to_us(corunner.facts.kernel_time) * n / corunner.facts.blocks;
+    if (predicted) p.predicted = predicted->slowdown(r, g, n);
+  }
   std::vector<pair> all;
-  for (std::size_t r = 0; r < b.all.real_time().size(); ++r)
-    for (std::size_t g = 0; g < b.all.corunners().size(); ++g) {
-      const std::uint32_t within =
-          blocks_within_rate(moving(b.all.real_time()[r]), moving(b.all.corunners()[g]), b.quiet);
-      std::map<std::uint32_t, pair> counts;
-      for (const selection by : every_selection) {
-        const std::uint32_t n = blocks_for(by, b, r, g);
-        if (n == 0) continue;
-        pair& p = counts.try_emplace(n, pair{r, g, n}).first->second;
-        p.by[static_cast<std::size_t>(by)] = true;
-        p.bandwidth = n <= within;
-      }
-      for (const auto& [_, p] : counts) all.push_back(p);
-    }
+  for (const auto& [_, p] : counts) all.push_back(p);
   return all;
 }
 
@@ -88,39 +97,43 @@ double peak_of(const subjects& all) {
   return most;
 }
 
-std::uint32_t blocks_for(selection by, const bench& b, std::size_t real_time,
-                         std::size_t corunner) {
-  const subject& real = b.all.real_time()[real_time];
+std::uint32_t blocks_for(selection by, const bench& b, std::size_t real_time, std::size_t corunner,
+                         std::uint32_t most) {
   subject other = b.all.corunners()[corunner];
   const share any{corunner, 0, 1};
   other.facts.level = b.all.launch_of(real_time, {&any, 1}).blocks_per_sm;
-  if (by == selection::quiet) return quiet_blocks(moving(real), moving(other), b.quiet);
-  gsched::pad_options o;
-  o.sms = b.quiet.sms;
-  o.level = by == selection::paper ? gsched::level_rule::own : gsched::level_rule::needed;
-  gsched::pad_capacity room(real.facts, o);
-  const std::uint32_t n = room.take(other.facts, other.facts.blocks);
-  return by == selection::apart ? std::min(n, idle_sms(real.facts, o.sms)) : n;
+  return blocks_for(by, moving(b.all.real_time()[real_time]), moving(other), b.quiet, most);
 }
 
 void measure_pairs(const bench& b, results& out) {
-  std::vector<pair> all = pairs_of(b);
-  gsched::pad_trials trials(b.all.real_time().size(), b.all.corunners().size());
   const double until = experiment::seconds_now() + b.how.seconds;
+  const std::optional<predictions> predicted = predict(b, out);
+  // All rows of a real-time kernel and a co-runner together, as summaries compare them.
+  std::vector<std::vector<pair>> all;
+  std::size_t rows = 0;
+  for (std::size_t r = 0; r < b.all.real_time().size(); ++r)
+    for (std::size_t g = 0; g < b.all.corunners().size(); ++g) {
+      all.push_back(pairs_of(b, predicted, r, g));
+      rows += all.back().size();
+    }
+  gsched::pad_trials trials(b.all.real_time().size(), b.all.corunners().size());
+  facts_file facts(b);
   // Spread over the pairs, so that a short run does not omit a whole kernel.
   std::vector<pair> done;
   constexpr std::size_t stride = 7;
   for (std::size_t first = 0; first < stride; ++first)
     for (std::size_t i = first; i < all.size(); i += stride) {
       if (experiment::seconds_now() > until) break;
-      b.dog.step(b.all.real_time()[all[i].real].name() + " with " +
-                     b.all.corunners()[all[i].corunner].name(),
-                 30);
-      measure(b, all[i], trials);
-      done.push_back(all[i]);
+      for (pair& p : all[i]) {
+        b.dog.step(
+            b.all.real_time()[p.real].name() + " with " + b.all.corunners()[p.corunner].name(), 30);
+        measure(b, p, trials);
+        facts.add(b, p);
+        done.push_back(p);
+      }
     }
   b.dog.rest();
-  report_pairs(b, done, all.size(), out);
+  report_pairs(b, done, rows, out);
 }
 
 } // namespace padding

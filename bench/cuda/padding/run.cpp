@@ -75,8 +75,8 @@ void run(const run_options& o) {
     timeline time;
     print_table(all, out);
     const double peak = peak_of(all);
-    const bench b{o,   all,  time,
-                  dog, peak, {gpu.sms, o.bandwidth_share * peak, all.gap(), o.time_share}};
+    const bench b{
+        o, all, time, dog, peak, {gpu.sms, o.bandwidth_share * peak, all.gap(), o.time_share}, gpu};
     if (wanted("overhead")) measure_overhead(b, out);
     save(o.json, out);
     if (wanted("pairs")) measure_pairs(b, out);

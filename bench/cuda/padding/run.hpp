@@ -21,9 +21,11 @@ struct run_options {
   std::vector<std::string> real_time{"resnet18_b1", "vgg16_b1"};
   std::vector<std::string> best_effort{"resnet50_b1", "resnet50_b8"}; ///< one each
   std::vector<unsigned> corunners{1, 4};
-  double seconds = 20; ///< for the pairs
+  double seconds = 60;                ///< for the counters and the pairs
+  std::filesystem::path coefficients; ///< of the law of contention
   std::string json;
-  std::string facts; ///< of the pairs, as CSV
+  std::string facts;    ///< of the pairs, as CSV
+  std::string counters; ///< of all kernels, as a profile
   int gpu = 0;
 };
 

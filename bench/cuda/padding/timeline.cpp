@@ -66,8 +66,8 @@ timeline::~timeline() {
   cudaFreeHost(host_);
 }
 
-std::vector<timeline::figures> timeline::run(std::span<const adder> kernels, unsigned rounds,
-                                             unsigned seed) const {
+std::vector<figures> timeline::run(std::span<const adder> kernels, unsigned rounds,
+                                   unsigned seed) const {
   constexpr unsigned warm = 2;
   const std::size_t n = kernels.size();
   const std::size_t all = n * (rounds + warm) + 1; // the last kernel ends the one before it

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "padding/figures.hpp"
 #include "padding/subjects.hpp"
 
 #include <cuda_runtime_api.h>
@@ -27,11 +28,6 @@ public:
   using adder =
       std::function<cudaGraphNode_t(cudaGraph_t, std::span<const cudaGraphNode_t>, stamps*)>;
 
-  /// Means in microseconds over the rounds, without the fastest and the slowest fifth.
-  struct figures {
-    double part_us = 0;  ///< from the real-time part's start to its end
-    double whole_us = 0; ///< from its start to the next kernel's: all parts, and the usual gap
-  };
   /// One for each kernel, in their order.
   [[nodiscard]] std::vector<figures> run(std::span<const adder> kernels, unsigned rounds,
                                          unsigned seed) const;
