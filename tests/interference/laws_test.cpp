@@ -120,11 +120,13 @@ TEST_CASE("bad coefficients are refused in one line") {
   CHECK(refused(text, "l2_latency", "l2_mine") ==
         "c.json: /contention/l2_latency is missing, expected a number");
   CHECK(refused(text, "\"gap_us\": 0.75", "\"gap_us\": -0.75") ==
-        "c.json: /replay/gap_us is -0.75, expected a number from 0 to 1e6");
+        "c.json: /replay/gap_us is -0.75, expected a number from 0 to 1000000");
+  CHECK(refused(text, "\"older\": 0.5", "\"older\": 1.5") == // more than all of its demand
+        "c.json: /contention/older is 1.5, expected a number from 0 to 1");
   CHECK(refused(text, "\"older\": 0.5", "\"older\": 0.5, \"more\": 1") ==
         "c.json: /contention has 8 fields, expected 7");
   CHECK(refused(text, "\"dram\": 1.25", "\"dram\": -1") ==
-        "c.json: /seen/dram is -1, expected a number from 0 to 1e6");
+        "c.json: /seen/dram is -1, expected a number from 0 to 1000000");
   CHECK(refused(text, "\"graphs\": 3", "\"graphs\": 0") ==
         "c.json: /graphs is 0, expected a whole number, 1 to 1000");
   CHECK(refused(text, text, "[]") == "c.json: the document is an array, expected a JSON object");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/number_text.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/contention_law.hpp>
 #include <gsched/interference/demand.hpp>
@@ -27,16 +28,34 @@ inline constexpr std::size_t max_coefficients_bytes = std::size_t{1} << 20;
 
 namespace detail {
 
-inline constexpr std::array<std::string_view, contention_law::size> contention_names{
-    "l2_latency", "dram_latency", "warps", "l2", "dram", "older", "clock"};
-inline constexpr std::array<std::string_view, 2> replay_names{"gap_us", "start_us"};
+/// A number of an object, and what it may be.
+struct bounded_name {
+  std::string_view name;
+  double least = 0, most = 1e6;
+};
 
-/// Reads the numbers of an object that has exactly these names. Each is from 0 to 1e6.
+/// As in presets. Within these, the law is at least 1 and never falls with a demand of a neighbour: an
+/// older kernel keeps no more than all of its demand.
+inline constexpr std::array<bounded_name, contention_law::size> contention_names{
+    {{"l2_latency", 0, 100},
+     {"dram_latency", 0, 100},
+     {"warps", 0, 100},
+     {"l2", 0.01, 100},
+     {"dram", 0.01, 100},
+     {"older", 0, 1},
+     {"clock", 0, 100}}};
+inline constexpr std::array<bounded_name, 2> replay_names{{{"gap_us"}, {"start_us"}}};
+inline constexpr std::array<bounded_name, resources> seen_names = [] {
+  std::array<bounded_name, resources> all{};
+  for (std::size_t r = 0; r < resources; ++r) all[r].name = resource_names[r];
+  return all;
+}();
+
+/// Reads the numbers of an object that has exactly these names.
 template <std::size_t N>
 [[nodiscard]] std::array<double, N>
 read_numbers(const json_fields& fields, const nlohmann::json& document, std::string_view object,
-             const std::array<std::string_view, N>& names) {
-  constexpr double most = 1e6;
+             const std::array<bounded_name, N>& names) {
   const nlohmann::json& node =
       fields.member(document, {json_fields::none, object}, "an object of numbers");
   if (!node.is_object())
@@ -44,14 +63,16 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
                 "an object of numbers");
   std::array<double, N> values{};
   for (std::size_t i = 0; i < N; ++i) {
-    const std::string field = std::string(object) + "/" + std::string(names[i]);
+    const auto& [name, least, most] = names[i];
+    const std::string field = std::string(object) + "/" + std::string(name);
     const json_fields::place at{json_fields::none, field};
-    const auto found = node.find(names[i]);
+    const auto found = node.find(name);
     if (found == node.end()) fields.fail(at, "is missing", "a number");
     if (!found->is_number()) fields.fail(at, "is " + json_fields::show(*found), "a number");
     values[i] = found->template get<double>();
-    if (!(values[i] >= 0 && values[i] <= most))
-      fields.fail(at, "is " + json_fields::show(*found), "a number from 0 to 1e6");
+    if (!(values[i] >= least && values[i] <= most))
+      fields.fail(at, "is " + json_fields::show(*found),
+                  "a number from " + number_text(least) + " to " + number_text(most));
   }
   if (node.size() != N)
     fields.fail({json_fields::none, object}, "has " + std::to_string(node.size()) + " fields",
@@ -85,7 +106,7 @@ read_numbers(const json_fields& fields, const nlohmann::json& document, std::str
       detail::read_numbers(fields, document, "contention", detail::contention_names));
   const auto replay = detail::read_numbers(fields, document, "replay", detail::replay_names);
   c.replay = {replay[0], replay[1]};
-  c.seen.sum = detail::read_numbers(fields, document, "seen", resource_names);
+  c.seen.sum = detail::read_numbers(fields, document, "seen", detail::seen_names);
   c.seen.graphs = fields.whole<std::uint32_t>(document, {json_fields::none, "graphs"}, 1, 1000);
   return c;
 }
@@ -107,11 +128,11 @@ inline void write_coefficients(std::ostream& out, const interference_coefficient
   nlohmann::ordered_json document{{"gsched_interference", 4}};
   const auto put = [&](const char* object, const auto& names, const auto& values) {
     nlohmann::ordered_json& node = document[object];
-    for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i])] = values[i];
+    for (std::size_t i = 0; i < names.size(); ++i) node[std::string(names[i].name)] = values[i];
   };
   put("contention", detail::contention_names, c.contention.values());
   put("replay", detail::replay_names, std::array{c.replay.gap_us, c.replay.start_us});
-  put("seen", resource_names, c.seen.sum);
+  put("seen", detail::seen_names, c.seen.sum);
   document["graphs"] = c.seen.graphs;
   out << document.dump(2) << '\n';
 }

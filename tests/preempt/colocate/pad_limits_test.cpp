@@ -133,7 +133,8 @@ TEST_CASE("stores that fill the queues of memory leave room for fewer blocks") {
   loads.takes.waits.memory = loads.takes.waits.executing = 0.5;
   chain_kernel stores = loads;
   stores.takes.waits.blocked = 0.6;
-  CHECK(padded_slowdown(rt, stores, 60, sms, law) > padded_slowdown(rt, loads, 60, sms, law) + 0.02);
+  CHECK(padded_slowdown(rt, stores, 60, sms, law) >
+        padded_slowdown(rt, loads, 60, sms, law) + 0.02);
   const pad_limits limits(chain({rt}), chain({loads, stores}), law, 1.05);
   CHECK(limits.most(0, 1) < limits.most(0, 0));
 }
