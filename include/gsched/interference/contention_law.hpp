@@ -63,7 +63,9 @@ namespace gsched {
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
 ///          either, unless that makes the kernel one that others wait for, or one with more accesses
 ///          under way. The throughput of all never exceeds a capacity. A demand of L1 includes that of
-///          shared memory, as its counter does.
+///          shared memory, as its counter does. Rules for one endless kernel on the same SMs hold beside
+///          that one alone: of two neighbours of which one is endless, the slow-down may be less than
+///          beside the endless one.
 /// Cost     some 150 multiplications and three roots, and three powers beside an endless kernel; no
 ///          allocation. For one kernel in many surroundings, prepare() takes a third of that once, and
 ///          the roots of several kernels can be drawn side by side.
