@@ -126,6 +126,50 @@ std::vector<pad_part> naive_plan(const pad_program& rt, std::vector<pad_corunner
 
 } // namespace
 
+TEST_CASE("a kernel of one wave ends with its slowest block, one of many at the mean") {
+  const contention_law law;
+  const chain_kernel be = with_use(132, resource::issue, 0.6);
+  const auto slow = [&](double waves, std::uint32_t blocks) {
+    chain_kernel rt = with_use(132 * 4 * waves, resource::issue, 0.6);
+    rt.us = 10;
+    return padded_slowdown(rt, be, blocks, sms, law);
+  };
+  CHECK(slow(1, 1) > 1.05);
+  CHECK(slow(1, 1) == doctest::Approx(slow(1, 132)));
+  CHECK(slow(3, 1) < 1.01);
+  CHECK(slow(3, 132) == doctest::Approx(slow(1, 132)));
+}
+
+TEST_CASE("blocks slow a longer kernel while they run") {
+  const contention_law law;
+  const chain_kernel rt = with_use(132 * 4, resource::issue, 0.6);
+  chain_kernel be = with_use(132, resource::issue, 0.6);
+  const double all = padded_slowdown(rt, be, 132, sms, law) - 1;
+  CHECK(all > 0.05);
+  be.us = rt.us / 4;
+  CHECK(padded_slowdown(rt, be, 132, sms, law) - 1 == doctest::Approx(all / 4));
+  be.us = 4 * rt.us;
+  CHECK(padded_slowdown(rt, be, 132, sms, law) - 1 == doctest::Approx(all));
+  be.us = rt.us; // four waves, of which each takes a quarter
+  be.blocks = 4 * 132 * be.per_sm;
+  const auto one_wave = static_cast<std::uint32_t>(132 * be.per_sm);
+  const double a_wave = padded_slowdown(rt, be, one_wave, sms, law) - 1;
+  CHECK(padded_slowdown(rt, be, 2 * one_wave, sms, law) - 1 == doctest::Approx(2 * a_wave));
+}
+
+TEST_CASE(
+    "in a grid of more than two blocks an SM, an SM may get one more of the real-time kernel") {
+  const contention_law law;
+  const chain_kernel rt = with_use(100, resource::issue, 0.1),
+                     be = with_use(400, resource::alu, 0.01);
+  CHECK(padded_slowdown(rt, be, 2 * 132 - 100, sms, law) < 1.01);
+  const double more = padded_slowdown(rt, be, 2 * 132 - 100 + 1, sms, law);
+  CHECK(more == doctest::Approx((7 + 2 * 8) / (7 + 8.0)).epsilon(0.01));
+  chain_kernel full = rt;
+  full.per_sm = 1; // which leaves no room for another
+  CHECK(padded_slowdown(full, be, 300, sms, law) < 1.01);
+}
+
 TEST_CASE("stores that fill the queues of memory leave room for fewer blocks") {
   const contention_law law;
   const chain_kernel rt = with_use(66, resource::dram, 0.3);
@@ -207,6 +251,7 @@ TEST_CASE("parts that use up the allowance together are predicted to take little
     double total = 0, rest = 1;
     for (std::uint32_t n = draw(random, 2, 3); n > 0; --n) {
       be.push_back(counted(random, 600));
+      be.back().us = 1000; // longer than the real-time kernel
       const std::uint32_t most = pad_limits(chain({rt}), chain({be.back()}), law).most(0, 0);
       const double use = n == 1 ? rest : rest * part(random);
       rest -= use;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -21,9 +22,13 @@ namespace gsched {
 /// that follow its own, over its time alone.
 ///
 /// The blocks take the SMs that the real-time kernel leaves idle first, and then share all SMs; the
-/// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number.
+/// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number, while
+/// they run. A real-time kernel of one wave ends with its slowest block, so the fullest SM counts. Of a grid
+/// that is larger than two blocks for each SM, an SM may get one block of the real-time kernel more than
+/// alone.
 ///
-/// Source   contention_law; the placement is that of pad_capacity and idle_sms.
+/// Source   contention_law; the placement is that of pad_capacity and idle_sms, and, in larger grids, of
+///          kernels of 36 to 256 blocks on one H200 (gsched.gpu.padding --parts pairs).
 /// Order    at least 1; never falls with `blocks`. The law counts the traffic of a kernel on other SMs by
 ///          what its warps wait for, and of one on the same SMs by more: blocks that share SMs count at
 ///          least as much as those that the idle SMs alone would hold.
@@ -32,11 +37,14 @@ namespace gsched {
 [[nodiscard]] inline double padded_slowdown(const chain_kernel& real_time,
                                             const chain_kernel& best_effort, std::uint32_t blocks,
                                             double sms, const contention_law& law) noexcept {
-  const double most = std::max(1.0, std::min(best_effort.blocks, sms * best_effort.per_sm));
+  const double at_most = sms * std::max(1.0, best_effort.per_sm);
+  const double most = std::max(1.0, std::min(best_effort.blocks, at_most));
   const double at_once = std::min<double>(blocks, most);
   const double idle = std::max(0.0, sms - real_time.blocks);
-  const double on_each = std::max(0.0, at_once - idle) / sms; // of the real-time kernel's SMs
   const double alone = std::clamp(best_effort.blocks / sms, 1.0, std::max(1.0, best_effort.per_sm));
+  double on_each = std::max(0.0, at_once - idle) / sms; // of the real-time kernel's SMs
+  if (real_time.blocks <= sms * real_time.per_sm) on_each = std::ceil(on_each);
+
   const auto beside = [&](double near, double resident) {
     demand takes = best_effort.takes;
     takes.stores = takes.waits.blocked * std::min(1.0, resident / sms); // on so many of the SMs
@@ -44,8 +52,17 @@ namespace gsched {
     around.add(takes, near, resident / most, alone * best_effort.warps, false);
     return law.slowdown(real_time.takes, real_time.warps_per_sm(sms), around);
   };
-  const double apart = beside(0, std::min(at_once, idle));
-  return on_each > 0 ? std::max(apart, beside(on_each / alone, at_once)) : apart;
+  double slow = beside(0, std::min(at_once, idle));
+  if (on_each > 0) slow = std::max(slow, beside(on_each / alone, at_once));
+  const double wave_us = best_effort.us / std::max(1.0, std::ceil(best_effort.blocks / at_most));
+  const double beside_us = wave_us * std::max(1.0, blocks / most);
+  const bool ends_earlier = beside_us > 0 && beside_us < real_time.us;
+  if (ends_earlier) slow = 1 + (slow - 1) * beside_us / real_time.us;
+
+  const double fullest = std::ceil(real_time.blocks / sms);
+  if (real_time.blocks + at_once <= 2 * sms || fullest >= real_time.per_sm) return slow;
+  const double own = contention_law::warps_to_fill + fullest * real_time.warps;
+  return slow * (own + real_time.warps) / own;
 }
 
 /// How many blocks of each kernel of a best-effort program may pad each kernel of a real-time
