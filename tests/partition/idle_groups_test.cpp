@@ -159,7 +159,7 @@ partition_plan smallest(const idle_question& q, const Interference& beside) {
   REQUIRE(faults_of(plan, q.demands, q.table, q.shapes, beside).empty());
   return plan;
 }
-std::vector<std::uint32_t> sizes_of(const partition_plan& plan) {
+std::vector<std::uint32_t> planned_sizes(const partition_plan& plan) {
   std::vector<std::uint32_t> sizes;
   for (const gpulet& g : plan.gpulets) sizes.push_back(g.sms.count());
   return sizes;
@@ -244,7 +244,7 @@ TEST_CASE("a model that gains little by more SMs leaves them to one that gains m
   };
   const idle_question q = apart(2, latency, std::vector<double>{6000, 100000});
   const partition_plan plan = smallest(q, no_interference{});
-  CHECK(sizes_of(with_idle_groups(plan, q.demands, q.table, q.shapes)) ==
+  CHECK(planned_sizes(with_idle_groups(plan, q.demands, q.table, q.shapes)) ==
         std::vector<std::uint32_t>{8, 56});
 }
 
@@ -256,7 +256,7 @@ TEST_CASE("two partitions grow where one alone would slow the other too much") {
   // 2,200 us of 2,500 as planned; beside 16 SMs 2,400, and on 16 SMs beside as many 1,200.
   const idle_question q = apart(2, latency, std::vector<double>{2500, 2500});
   const partition_plan plan = smallest(q, beside);
-  CHECK(sizes_of(with_idle_groups(plan, q.demands, q.table, q.shapes, beside)) ==
+  CHECK(planned_sizes(with_idle_groups(plan, q.demands, q.table, q.shapes, beside)) ==
         std::vector<std::uint32_t>{32, 32});
   // With one idle group there is no room for both.
   idle_question small = q;

@@ -157,17 +157,25 @@ TEST_CASE("blocks slow a longer kernel while they run") {
   CHECK(padded_slowdown(rt, be, 2 * one_wave, sms, law) - 1 == doctest::Approx(2 * a_wave));
 }
 
-TEST_CASE(
-    "in a grid of more than two blocks an SM, an SM may get one more of the real-time kernel") {
+TEST_CASE("a large grid places blocks of the real-time kernel together on one SM of a pair") {
   const contention_law law;
-  const chain_kernel rt = with_use(100, resource::issue, 0.1),
-                     be = with_use(400, resource::alu, 0.01);
-  CHECK(padded_slowdown(rt, be, 2 * 132 - 100, sms, law) < 1.01);
-  const double more = padded_slowdown(rt, be, 2 * 132 - 100 + 1, sms, law);
-  CHECK(more == doctest::Approx((7 + 2 * 8) / (7 + 8.0)).epsilon(0.01));
-  chain_kernel full = rt;
-  full.per_sm = 1; // which leaves no room for another
-  CHECK(padded_slowdown(full, be, 300, sms, law) < 1.01);
+  const chain_kernel be = with_use(2000, resource::alu, 0.001);
+  const auto slow = [&](double blocks, double in, double per_sm, double dram) {
+    chain_kernel rt = with_use(blocks, resource::dram, dram);
+    rt.takes.of(resource::issue) = 0.1;
+    rt.per_sm = per_sm;
+    return padded_slowdown(rt, be, static_cast<std::uint32_t>(in - blocks), sms, law);
+  };
+  const double two = (7 + 2 * 8) / (7 + 8.0), three = (7 + 3 * 8) / (7 + 2 * 8.0); // warps of an SM
+  CHECK(slow(100, 263, 4, 0) < 1.01);
+  CHECK(slow(100, 264, 4, 0) == doctest::Approx(two).epsilon(0.01));
+  CHECK(slow(100, 600, 4, 0) ==
+        doctest::Approx(two).epsilon(0.01)); // one for each of 66, and then 34
+  CHECK(slow(64, 600, 4, 0) < 1.01);
+  CHECK(slow(256, 395, 4, 0) < 1.01); // two on an SM alone
+  CHECK(slow(256, 396, 4, 0) == doctest::Approx(three).epsilon(0.01));
+  CHECK(slow(256, 396, 2, 0) < 1.01);                // no place for a third
+  CHECK(slow(100, 264, 4, 0.8) < 1 + (two - 1) / 4); // all SMs share what it waits for
 }
 
 TEST_CASE("stores that fill the queues of memory leave room for fewer blocks") {
