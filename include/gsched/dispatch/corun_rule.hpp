@@ -109,7 +109,7 @@ public:
   ///
   /// Source   the law of contention, on the kernels' counters: no model has to run beside another.
   /// Errors   as the constructor.
-  /// Cost     models^2 / 2 calls; some milliseconds each by pair_slowdowns.
+  /// Cost     models^2 / 2 calls; 60 to 210 ms each by pair_slowdowns.
   template <class Slowdowns>
   [[nodiscard]] static corun_rule predicted(std::span<const corun_limit> models,
                                             Slowdowns slowdowns) {

@@ -36,7 +36,7 @@ namespace gsched {
 /// Source   gsched's own; the choice between spatial sharing by partitions and by streams is of
 ///          Choi et al., USENIX ATC 2022, figure 5.
 /// Differs  the planner is greedy: that it finds no plan proves nothing.
-/// Cost     that of Planner, up to 16 passes of elastic_planner, and a simulation of some milliseconds
+/// Cost     that of Planner, up to 16 passes of elastic_planner, and a simulation of some 100 ms
 ///          for each combination of batches on shared SMs that is new.
 /// Threads  immutable.
 template <class Planner>
