@@ -192,7 +192,7 @@ def alike(limit):
     return sum(apart(predicted, a, b) == apart(measured, a, b) for a, b in pairs)
 assert measured["pairs"] == 45 == len(pairs) and measured["alike"] == alike(1.2), measured
 for limit in 1.1, 1.2, 1.5, 2:
-    assert alike(limit) >= 38, (limit, alike(limit))'
+    assert alike(limit) >= 37, (limit, alike(limit))'
 mixed=(--mix resnet50_b1=9,vgg16_b32=1 --load 0.5 --policy srpt --slow-down-limit 1.5)
 for from in predicted measured; do serves "${mixed[@]}" --slow-downs $from --json $from.json; done
 expect "a p99 that predictions do not reduce as measurements do" python3 -c 'import json

@@ -46,6 +46,9 @@ grep -qF 'as learned: lenet 1.6, googlenet 1.6, resnet50 1.6' "$work/slow.txt" |
 # At low rates all SMs are used, or it is told why not; and batches do not wait for more.
 low=(--rates lenet=270,googlenet=270,resnet50=270 --slo lenet=5,googlenet=44,resnet50=95 --gpus 1 --seconds 10)
 serve low "${low[@]}" --interference none
+# Where one larger partition alone would slow another beyond its goal, two grow at once.
+serve tight --rates lenet=150,googlenet=150,resnet50=150,ssdlite_mobilenet=150,vgg16=150 --slo lenet=5 --gpus 1 --seconds 5
+grep -q '132.0 of 132 SMs planned' "$work/tight.txt" || { echo "a tight plan leaves SMs idle"; failed=1; }
 serve low_before "${low[@]}" --start due --leave-idle --interference none
 grep -qE '[0-9]+ SMs idle on GPUs in use: --leave-idle' "$work/low_before.txt" || { echo "idle SMs are not told"; failed=1; }
 # So are GPUs, one for each model. A model too slow for every partition is named.
@@ -96,7 +99,7 @@ with open(sys.argv[2], "w") as f:
     for r in rows:
         w.writerow({**r, "sensitivity": 2.5 if r["model"] == "resnet50" else 1, "pressure": 1})
 PY
-beside=(--rates lenet=4000,googlenet=1000,resnet50=1200,ssdlite_mobilenet=900,vgg16=500 --gpus 2 --period 10
+beside=(--rates lenet=4400,googlenet=1100,resnet50=1320,ssdlite_mobilenet=990,vgg16=550 --gpus 2 --period 10
   --true-solo "$work/true_solo.csv")
 [[ -n ${GSCHED_SANITIZED:-} ]] || {
   serve learning "${beside[@]}" --seconds 60 --learn-interference --learned "$work/learned.csv"

@@ -83,7 +83,7 @@ TEST_CASE("program padder: predictions keep memory-heavy kernels apart, and admi
     return op;
   };
   const program host_program("host", std::vector<operation>(6, scaling(64, 20, 1024, 1)));
-  const program memory("memory", std::vector<operation>(3, scaling(132, 9, 1024, 1)));
+  const program memory("memory", std::vector<operation>(3, scaling(132, 15, 1024, 1)));
   const program compute("compute", std::vector<operation>(3, scaling(64, 9, 256, 2.1)));
   const auto chain = [&](const program& p, resource r) {
     kernel_chain c;

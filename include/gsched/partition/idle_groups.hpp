@@ -52,31 +52,50 @@ private:
   static constexpr double least_gain = 1e-6; ///< less is rounding
   static constexpr double same_gain = 1e-9; ///< so is a relative difference of two gains below this
 
-  /// Makes the step with the largest gain for each SM; false if none has a gain.
+  /// Makes the step with the largest gain for each SM: of one partition or, where none has a gain, of two
+  /// at once, as one alone would slow the other beyond its SLO. False if there is none.
   [[nodiscard]] bool try_grow() {
     double best = 0;
     std::vector<gpulet> to;
-    for (std::size_t i = 0; i < here_.size(); ++i) {
-      if (is_beside_earlier(i)) continue;
-      for (sm_count larger = next_size(i, here_[i].sms); larger.count() > 0;
-           larger = next_size(i, larger)) {
+    const auto has_gain = [&](std::vector<gpulet>& then, double more_sms) {
+      if (!settle_cycles(table_, then, parts_, beside_)) return false;
+      const double gain = closeness_ - closeness(then);
+      if (gain < least_gain) return false;
+      if (gain / more_sms > best * (1 + same_gain)) {
+        best = gain / more_sms;
+        to = std::move(then);
+      }
+      return true;
+    };
+    for (std::size_t i = 0; i < here_.size(); ++i)
+      for (sm_count larger = next_size(here_, i, here_[i].sms); larger.count() > 0;
+           larger = next_size(here_, i, larger)) {
         std::vector<gpulet> then = here_;
         resize(then, i, larger);
-        if (!settle_cycles(table_, then, parts_, beside_)) continue;
-        const double gain = closeness_ - closeness(then);
-        if (gain < least_gain) continue;
-        const double each = gain / (larger.count() - here_[i].sms.count());
-        if (each > best * (1 + same_gain)) {
-          best = each;
-          to = std::move(then);
-        }
-        break;
+        if (has_gain(then, larger.count() - here_[i].sms.count())) break;
       }
-    }
+    if (to.empty())
+      for (std::size_t i = 0; i < here_.size(); ++i) try_with(i, has_gain);
     if (to.empty()) return false;
     here_ = std::move(to);
     closeness_ = closeness(here_);
     return true;
+  }
+
+  /// Asks for the gain of this partition at its next size with each later one at its next size.
+  template <class F>
+  void try_with(std::size_t i, F has_gain) const {
+    const sm_count first = next_size(here_, i, here_[i].sms);
+    if (first.count() == 0) return;
+    std::vector<gpulet> one = here_;
+    resize(one, i, first);
+    for (std::size_t k = i + 1; k < one.size(); ++k) {
+      const sm_count second = next_size(one, k, one[k].sms);
+      if (second.count() == 0 || share_sms(one[k], one[i])) continue;
+      std::vector<gpulet> then = one;
+      resize(then, k, second);
+      has_gain(then, first.count() - here_[i].sms.count() + second.count() - one[k].sms.count());
+    }
   }
 
   /// Whether a partition has the SMs of an earlier one, and grows with that.
@@ -85,9 +104,9 @@ private:
                        [&](const gpulet& g) { return share_sms(g, here_[i]); });
   }
 
-  /// The next larger size of a partition beside the others; 0: none.
-  [[nodiscard]] sm_count next_size(std::size_t i, sm_count from) const {
-    std::vector<gpulet> then = here_;
+  /// The next larger size of a partition beside the others; 0: none, or it grows with an earlier one.
+  [[nodiscard]] sm_count next_size(std::vector<gpulet> then, std::size_t i, sm_count from) const {
+    if (is_beside_earlier(i)) return sm_count{0};
     for (const sm_count step : {shape_.group, shape_.last_group()}) {
       if (step.count() == 0) continue;
       resize(then, i, from + step);
