@@ -96,8 +96,8 @@ namespace detail {
 ///          profiled one does.
 /// Errors   the constructor: bad_option for a slow-down below 1, or chains on different numbers of
 ///          SMs.
-/// Cost     set-up some 300 ns a pair of kernels, ten times that where the limit is between 0 and
-///          all blocks; 4 bytes a pair. most() O(1).
+/// Cost     set-up some 600 ns a pair of kernels in the mean, more where the limit is between 0 and all
+///          blocks; 4 bytes a pair. most() O(1).
 /// Threads  immutable after construction.
 class pad_limits {
 public:
