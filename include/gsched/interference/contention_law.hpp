@@ -238,6 +238,7 @@ private:
   [[nodiscard]] double taken_of_dram(const kernel& own, double others,
                                      const surroundings& s) const noexcept {
     const double demands = s.sum[index(resource::dram)];
+    if (!(demands > 0)) return others;
     const double accesses = demands + s.dram_ahead;
     const double by_accesses = accesses / (own.accesses * demands);
     if (!(by_accesses < 1)) return others;
