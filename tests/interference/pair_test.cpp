@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Slow-downs of pairs for rules, and what a fit has not seen.
+#include <gsched/core/error.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/dispatch/corun_rule.hpp>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gsched::testing {
@@ -85,6 +87,30 @@ TEST_CASE("pair_slowdowns are those of the two graphs on one partition, in the o
   CHECK(slow[0] == graphs[0]);
   CHECK(slow[1] == graphs[1]);
   CHECK(slow[0] != slow[1]);
+}
+
+TEST_CASE("corun_slowdowns refuses graphs that cannot be replayed beside each other") {
+  const kernel_chain a = one_kernel(0.9, 0);
+  kernel_chain half = a, empty = a;
+  half.sms = a.sms / 2;
+  empty.kernels.clear();
+  const auto refusal = [](const corunner& x, const corunner& y) -> std::string {
+    const interference_coefficients c;
+    try {
+      static_cast<void>(corun_slowdowns(std::array{x, y}, c.contention, c.replay));
+    } catch (const error& e) {
+      CHECK(e.code() == errc::bad_option);
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refusal({&a, 0}, {&half, 0}) ==
+        "corun_slowdowns: graphs of partition 0 on 100 and 50 SMs, expected the same number");
+  CHECK(refusal({&a, 0}, {&half, 1}).empty());
+  for (const kernel_chain* none :
+       {static_cast<const kernel_chain*>(nullptr), &std::as_const(empty)})
+    CHECK(refusal({&a, 0}, {none, 1}) ==
+          "corun_slowdowns: a graph without kernels, expected one that takes time");
 }
 
 TEST_CASE("beyond_fit names what graphs demand together beyond a fit") {
