@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/counted.hpp"
 
+#include "padding/owned.hpp"
+
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 #include <gsched/cuda_tools/counting.hpp>
@@ -17,21 +19,14 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace padding {
 
 namespace {
-
-struct destroy_graph {
-  void operator()(cudaGraph_t g) const noexcept { cudaGraphDestroy(g); }
-};
-using owned_graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, destroy_graph>;
 
 /// Each kernel runs this often in turn; the last one is counted, with its own data in the caches.
 constexpr std::size_t runs = 2;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/fused.hpp"
 
+#include "padding/owned.hpp"
+
 #include <gsched/cuda/error.hpp>
 
 #include <fmt/format.h>
@@ -10,19 +12,13 @@
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace padding {
 
 namespace {
 
-struct destroys_graph {
-  void operator()(cudaGraph_t g) const noexcept { cudaGraphDestroy(g); }
-};
-using owned_graph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, destroys_graph>;
 using nodes = std::vector<cudaGraphNode_t>;
 
 constexpr unsigned repeats = 8; ///< in a graph

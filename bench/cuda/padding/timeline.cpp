@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "padding/timeline.hpp"
 
+#include "padding/owned.hpp"
+
 #include "experiment.hpp"
 
 #include <gsched/core/error.hpp>
 #include <gsched/cuda/error.hpp>
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
-#include <type_traits>
 
 namespace padding {
 
@@ -19,14 +19,6 @@ namespace {
 
 void check(cudaError_t e) { gsched::cuda::check(e, "padding: timeline"); }
 
-template <class Handle, cudaError_t (*Destroy)(Handle)>
-struct destroyer {
-  using pointer = Handle;
-  void operator()(Handle h) const noexcept { Destroy(h); }
-};
-template <class Handle, cudaError_t (*Destroy)(Handle)>
-using owned = std::unique_ptr<std::remove_pointer_t<Handle>, destroyer<Handle, Destroy>>;
-using owned_graph = owned<cudaGraph_t, cudaGraphDestroy>;
 using owned_exec = owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using owned_event = owned<cudaEvent_t, cudaEventDestroy>;
 

@@ -25,7 +25,8 @@ __attribute__((visibility("default"))) int measure_check_options(int argc, char*
 /// would again: before graphs are captured, which takes long.
 __attribute__((visibility("default"))) int measure_check_machine(int argc, char** argv);
 
-/// As the program's main. Returns the exit code, 4 where not all was measured; errors are printed on stderr in one line.
+/// As the program's main. Returns the exit code, 4 where not all was measured; errors are printed on
+/// stderr in one line.
 __attribute__((visibility("default"))) int
 measure_graphs(int argc, char** argv, const struct measure_graph* graphs, uint64_t count);
 }
