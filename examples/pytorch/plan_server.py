@@ -49,11 +49,8 @@ def options():
     p.add_argument("--period", type=workload.SOME, default=20.0, metavar="S",
                    help="between two decisions on a plan; default: %(default)s")
     p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
-    p.add_argument("--sms", type=workload.FROM_0, default=120,
-                   help="to plan with, 0: all; default: %(default)s, whole groups of 8")
-    p.add_argument("--join-last", dest="sms", action="store_const", const=0,
-                   help="as --sms 0: the SMs that are left over by groups too, in partitions with "
-                        "other groups")
+    p.add_argument("--sms", type=workload.FROM_0, default=0,
+                   help="of each GPU to plan with; default: 0, all")
     p.add_argument("--when-due", action="store_true",
                    help="batches wait for more requests as long as none is late")
     p.add_argument("--seconds", type=workload.SOME, default=10.0, help="default: %(default)s")
@@ -64,7 +61,7 @@ def options():
                    help="look at all results at the end: each request then has new pinned memory. "
                         "PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048 has it made before")
     p.add_argument("--seed", type=workload.FROM_0, default=1)
-    p.add_argument("--gpu", type=workload.FROM_0, default=0)
+    p.add_argument("--gpus", default="0", metavar="N,...", help="their numbers; default: %(default)s")
     p.add_argument("--time-limit", type=workload.SOME, default=300.0, metavar="S",
                    help="then the program is ended; default: %(default)s")
     p.add_argument("--json", metavar="FILE", type=workload.writable)
@@ -73,9 +70,10 @@ def options():
         a.rates = {models.known(name): float(rate) for name, _, rate in
                    (part.partition("=") for part in a.rates.split(","))}
         a.batches = [int(b) for b in a.batches.split(",")]
+        a.gpus = [workload.FROM_0(gpu) for gpu in a.gpus.split(",")]
         if not all(rate > 0 for rate in a.rates.values()):
             raise ValueError("--rates: expected numbers above 0")
-    except ValueError as e:
+    except (ValueError, argparse.ArgumentTypeError) as e:
         p.error(str(e))
     return a
 
@@ -172,9 +170,10 @@ def main():
             known = {"interference": DATA / "interference/h200.json", "solo": DATA / "solo_metrics.csv"}
         if a.planner.endswith("+share"):
             known["profiles"] = DATA / "profiles"
-        server = gsched.PlanServer(asked, a.table, a.gpu, a.planner, **known, sms=a.sms, period=a.period,
+        server = gsched.PlanServer(asked, a.table, a.gpus, a.planner, **known, sms=a.sms, period=a.period,
                                    at_once=int(not a.when_due), learns=int(a.learn_interference))
-        gsched.leave_slow_side(a.gpu)
+        for gpu in a.gpus:
+            gsched.leave_slow_side(gpu)
         with server:
             for model in server.models: # one by one: batches of 1
                 expected[model.name] = [server.submit(model, x).result() for x in inputs[model.name]]
@@ -215,7 +214,8 @@ def main():
         print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
               "latency: the clients are too slow for these rates")
     if a.json:
-        workload.save(a.json, {"gpu": torch.cuda.get_device_name(a.gpu), "torch": torch.__version__,
+        workload.save(a.json, {"gpu": torch.cuda.get_device_name(a.gpus[0]), "gpus": len(a.gpus),
+                               "torch": torch.__version__,
                                "slo_ms": a.slo, "plan": plan, "runs": runs})
     return 1 if any(r["wrong"] or r["failed"] for r in runs) else 0
 

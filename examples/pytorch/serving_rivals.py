@@ -78,10 +78,7 @@ def options():
     p.add_argument("--gpus", type=workload.COUNT, default=1,
                    help="each way uses all of them; default: %(default)s")
     p.add_argument("--sms", type=workload.COUNT,
-                   help="of each GPU, that the plan uses; default: 120, and all with --join-last")
-    p.add_argument("--join-last", action="store_true",
-                   help="the plan has the SMs that are left over by groups too, only in partitions "
-                        "with other groups, as kernels in clusters need that")
+                   help="of each GPU, that the plan uses; default: all")
     p.add_argument("--plan-interference", default="h200", metavar="F",
                    help="that the plan predicts: none, h200 or a file; default: %(default)s")
     p.add_argument("--solo", metavar="FILE",
@@ -226,9 +223,8 @@ def program_words(a, runs, models, instances):
 
 def plan_words(a):
     """Options of serve_partitions: what the plan predicts, and the SMs that it uses."""
-    sms = a.sms or (None if a.join_last else 120)
     return ["--plan-interference", a.plan_interference, *(["--solo", a.solo] if a.solo else []),
-            *(["--sms", str(sms)] if sms else []), *(["--join-last"] if a.join_last else [])]
+            *(["--sms", str(a.sms)] if a.sms else [])]
 
 
 def limit_of(a, loads):

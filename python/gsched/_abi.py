@@ -139,13 +139,14 @@ class gsched_plan_options(_Struct):
                 ("interference", text), ("solo", text), ("sms", u32), ("replans", u32),
                 ("period_us", f64), ("headroom", f64), ("clusters", f64), ("tolerance", f64),
                 ("fall", f64), ("added_us", f64), ("spin_us", f64), ("watchdog_ms", u32),
-                ("spare", u32), ("at_once", u32), ("learns", u32), ("profiles", text), ("libraries", text)]
+                ("spare", u32), ("at_once", u32), ("learns", u32), ("profiles", text), ("libraries", text),
+                ("gpus", ctypes.POINTER(i32)), ("gpus_count", u32), ("reserved", u32)]
 
 
 class gsched_plan_graph(_Struct):
     _fields_ = [("size", u32), ("batch", u32), ("graph", pointer),
                 ("inputs", ctypes.POINTER(gsched_buffer)),
-                ("outputs", ctypes.POINTER(gsched_buffer))]
+                ("outputs", ctypes.POINTER(gsched_buffer)), ("gpu", u32), ("reserved", u32)]
 
 
 class gsched_plan_model(_Struct):

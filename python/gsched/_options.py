@@ -137,7 +137,7 @@ class PlanOptions(TypedDict, total=False):
     Attributes
     ----------
     sms : int
-        SMs of the GPU to plan with. Default 0: all.
+        SMs of each GPU to plan with. Default 0: all.
     replans : int
         1: the plan follows the rates. 0: the first plan stays. Default 1.
     period : float
@@ -191,7 +191,8 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
 
 FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy", "slow_downs_count"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
-                         ("size", "gpu", "table", "planner", "interference", "solo", "profiles"))
+                         ("size", "gpu", "table", "planner", "interference", "solo", "profiles",
+                          "gpus", "gpus_count", "reserved"))
 
 
 def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> None:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 from . import _abi
@@ -26,9 +27,10 @@ class PlanModel:
 
     Parameters
     ----------
-    module : torch.nn.Module or callable
+    module : torch.nn.Module, callable or mapping
         What to serve, as for `capture`. It takes batches: the first dimension of all its inputs and
-        outputs.
+        outputs. On several GPUs a module is copied to each but the first one. Of another callable, or of
+        a module that cannot be copied, give a mapping: by the numbers of all GPUs, what to run on each.
     example : object
         Inputs of one request, see `capture`: the first dimension of all tensors is 1.
     slo : float
@@ -40,8 +42,8 @@ class PlanModel:
     batches : sequence of int
         The batch sizes to capture, rising from 1. Other batches run as the next larger one.
     instances : int
-        Graphs of each batch size: so many partitions run the model at once, and a switch to another
-        plan takes twice as many.
+        Graphs of each batch size on each GPU: so many of its partitions run the model at once, and a
+        switch to another plan takes twice as many.
 
     Attributes
     ----------
@@ -67,7 +69,10 @@ class PlanModel:
                  name: str | None = None, batches: Sequence[int] = (1, 2, 4, 8, 16, 32),
                  instances: int = 3) -> None:
         self.module, self.example, self.slo, self.rate = module, example, slo, rate
-        self.name = name or getattr(module, "__name__", None) or type(module).__name__
+        if not name:
+            one = next(iter(module.values()), None) if isinstance(module, Mapping) else module
+            name = getattr(one, "__name__", None) or type(one).__name__
+        self.name = name
         self.batches, self.instances = tuple(batches), instances
 
 
@@ -106,8 +111,27 @@ def in_batches(x: Any, batch: int) -> bool:
         batch == 1 or x.stride()[0] * batch == x.numel())
 
 
-def capture_batches(of: PlanModel, gpu: int) -> dict[int, Captured]:
-    """The model's graphs by batch size."""
+def module_on(of: PlanModel, gpu: int, gpus: Sequence[int]) -> Any:
+    """What to capture of the model on one of these GPUs."""
+    if isinstance(of.module, Mapping):
+        if set(of.module) != set(gpus):
+            raise GschedError(f"{of.name}: modules of GPUs {sorted(of.module)}, expected those of {list(gpus)}",
+                              BAD_ARGUMENT)
+        return of.module[gpu]
+    if gpu == gpus[0]:
+        return of.module
+    if not hasattr(of.module, "to"):
+        raise GschedError(f"{of.name}: a callable for {len(gpus)} GPUs, expected a mapping with one for each",
+                          BAD_ARGUMENT)
+    try:
+        return copy.deepcopy(of.module)
+    except Exception as e:
+        raise GschedError(f"{of.name}: its module cannot be copied to GPU {gpu} ({e}), expected a mapping "
+                          "with one for each GPU", BAD_ARGUMENT) from e
+
+
+def capture_batches(of: PlanModel, module: Any, gpu: int) -> dict[int, Captured]:
+    """The model's graphs on a GPU by batch size."""
     if not of.batches or of.batches[0] != 1 or list(of.batches) != sorted(set(of.batches)):
         raise GschedError(f"{of.name}: batches {of.batches}, expected some that rise from 1")
     for x in tensors_of(of.example):
@@ -118,7 +142,7 @@ def capture_batches(of: PlanModel, gpu: int) -> dict[int, Captured]:
     for batch in of.batches:
         example = with_tensors(of.example, (x.repeat_interleave(batch, 0)
                                             for x in tensors_of(of.example)))
-        one = made[batch] = capture(of.module, example, of.instances, of.name, gpu)
+        one = made[batch] = capture(module, example, of.instances, of.name, gpu)
         if one.writes:
             raise GschedError(f"{of.name}: writes {one.written[0]}, expected a model without state: "
                               "its batches run at once")
@@ -133,22 +157,23 @@ def capture_batches(of: PlanModel, gpu: int) -> dict[int, Captured]:
     return made
 
 
-def graphs_of(made: dict[int, Captured], kept: list[Any]) -> Any:
-    """All graphs of a model for the library; `kept` keeps what they point to."""
+def graphs_of(made: list[dict[int, Captured]], kept: list[Any]) -> Any:
+    """All graphs of a model for the library, by GPU; `kept` keeps what they point to."""
     def buffers(tensors: list[Any]) -> Any:
         kept.append((gsched_buffer * len(tensors))(
             *[gsched_buffer(x.data_ptr(), x.numel() * x.element_size()) for x in tensors]))
         return kept[-1]
 
     all_of_them = [gsched_plan_graph(batch=batch, graph=one.graph.raw_cuda_graph(),
-                                     inputs=buffers(one.inputs), outputs=buffers(one.outputs))
-                   for batch, captured in made.items() for one in captured.instances]
+                                     inputs=buffers(one.inputs), outputs=buffers(one.outputs), gpu=place)
+                   for place, on_one in enumerate(made) for batch, captured in on_one.items()
+                   for one in captured.instances]
     kept.append((gsched_plan_graph * len(all_of_them))(*all_of_them))
     return kept[-1]
 
 
 class PlanServer(Server):
-    """A GPU that serves models by a plan: on partitions of its SMs, in batches of all threads' requests.
+    """GPUs that serve models by a plan: on partitions of their SMs, in batches of all threads' requests.
 
     The partitions follow the measured rates. It is a `Server`: `submit` returns futures, and closing,
     callbacks, channels and gRPC are the same. A request that cannot be in time ends as rejected.
@@ -159,8 +184,9 @@ class PlanServer(Server):
         What to serve.
     table : str or os.PathLike
         Measured latencies by batch and SMs, a CSV file: model, batch, sms, latency_us.
-    gpu : int
-        The number of the GPU, as CUDA's runtime counts.
+    gpu : int or sequence of int
+        The number of the GPU, as CUDA's runtime counts, or those of several of one kind, which `table` is
+        of. Tensors, streams and events of requests are on the host or on the first one.
     planner : str
         ``elastic``, ``best`` or ``ideal``. With ``+share`` behind it, as in ``best+share``, models may
         also run at the same time on the same SMs, where there is no plan otherwise or only one on more
@@ -202,14 +228,18 @@ class PlanServer(Server):
     models: list[PlannedModel]
     _needs_inputs = True
 
-    def __init__(self, models: Iterable[PlanModel], table: str | os.PathLike[str], gpu: int = 0,
-                 planner: str = "best", interference: str | os.PathLike[str] | None = None,
-                 solo: str | os.PathLike[str] | None = None,
+    def __init__(self, models: Iterable[PlanModel], table: str | os.PathLike[str],
+                 gpu: int | Sequence[int] = 0, planner: str = "best",
+                 interference: str | os.PathLike[str] | None = None, solo: str | os.PathLike[str] | None = None,
                  profiles: str | os.PathLike[str] | None = None, **options: Unpack[PlanOptions]) -> None:
         library = load_library()
         said = gsched_plan_options()
         check(library.gsched_default_plan_options(said))
-        said.gpu, said.table = number_in_c("gpu", gpu, i32), path_in_c("table", table)
+        gpus = list(gpu) if isinstance(gpu, Sequence) else [gpu]
+        if not gpus or len(set(gpus)) != len(gpus):
+            raise GschedError(f"gpu: {gpus}, expected one GPU at least, each once", BAD_ARGUMENT)
+        said.gpus = (i32 * len(gpus))(*(number_in_c("gpu", one, i32) for one in gpus))
+        said.gpus_count, said.table = len(gpus), path_in_c("table", table)
         said.planner = name_in_c("planner", planner)
         if interference is not None:
             said.interference = path_in_c("interference", interference)
@@ -222,12 +252,12 @@ class PlanServer(Server):
         goals = [{"name": name_in_c("name", one.name),
                   "slo_us": number_in_c(f"{one.name}: slo", one.slo, f64, 1e6),
                   "rate": number_in_c(f"{one.name}: rate", one.rate, f64)} for one in asked]
-        made = [capture_batches(one, gpu) for one in asked]
+        made = [[capture_batches(one, module_on(one, each, gpus), each) for each in gpus] for one in asked]
         said.libraries = ",".join(f"{name}={version}" for name, version in versions().items()).encode()
         kept: list[Any] = []
         each = (gsched_plan_model * len(asked))()
         for i, (goal, graphs) in enumerate(zip(goals, made)):
-            first = graphs[1].instances[0]
+            first = graphs[0][1].instances[0]
             all_of_them = graphs_of(graphs, kept)
             each[i] = gsched_plan_model(
                 graphs_count=len(all_of_them), graphs=all_of_them, inputs=len(first.inputs),
@@ -238,9 +268,9 @@ class PlanServer(Server):
             keep_for_good(made)
         if code != _abi.OK:
             raise GschedError(last_line_in_seconds(), code)
-        self._take(handle, "plan", gpu)
+        self._take(handle, "plan", gpus[0])
         self._first_clients.append(0)
-        self.models = [PlannedModel(self._state, i, graphs[1]) for i, graphs in enumerate(made)]
+        self.models = [PlannedModel(self._state, i, graphs[0][1]) for i, graphs in enumerate(made)]
         # Without a Model: what is removed stays in the graphs of partitions until the end.
         self._state.models.extend([graphs, None] for graphs in made)
         if warning := self.report()["warning"]:

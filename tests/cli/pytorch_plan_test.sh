@@ -66,6 +66,23 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     assert server.policy == "plan"
 raises(gsched.GschedError, "closed", server.submit, resnet, one())
 
+# On several GPUs a module is copied, and another callable is given for each.
+class Adds(torch.nn.Module):
+    def __call__(self, x): return x + 1.0
+scales = Adds()
+twice = [gsched.PlanModel(scales, one(), slo=1, name="scales", batches=(1, 2), instances=1),
+         gsched.PlanModel({5: adds, 3: adds}, one(), slo=1, batches=(1,), instances=2)]
+with gsched.PlanServer(twice, "latency.csv", gpu=[3, 5]) as server:
+    assert server.gpu == 3 and [m.name for m in server.models] == ["scales", "<lambda>"]
+    assert opened.gpus_count == 2 and numbers("plan_gpus", ctypes.c_int, 2) == [3, 5]
+    places = (ctypes.c_int * 64 * 8).in_dll(played, "plan_places")
+    assert places[0][:4] == [0, 0, 1, 1] and places[1][:4] == [0, 0, 1, 1]
+    assert batches[0][:4] == [1, 2, 1, 2] and batches[1][:4] == [1, 1, 1, 1]
+    graphs = server._state.models[0][0]
+    assert graphs[0][1]._module is scales and graphs[1][1]._module is not scales
+    assert [g[1].gpu for g in graphs] == [3, 5]
+    assert list(server.submit(server.models[0], one(4)).result().values) == [5.0] * 4
+
 # What is refused, and leaves nothing behind.
 plan = lambda *m, **o: gsched.PlanServer(m or models(), "latency.csv", **o)
 with plan() as plain:
@@ -102,6 +119,15 @@ raises(gsched.GschedError, "m: output float32[1, 4] of a batch of 2, expected th
        plan, like(lambda x: (x + 1.0, torch.Tensor((1, 4), cuda=True))[1]))
 cache = torch.Tensor((1, 4), cuda=True)
 raises(gsched.GschedError, "m: writes ", plan, like(lambda x: (cache.add_(x), x + 1.0)[1], instances=1))
+class Stuck(Adds):
+    def __deepcopy__(self, memo): raise TypeError("it holds a lock")
+for model, text in ((like(adds), "m: a callable for 2 GPUs, expected a mapping with one for each"),
+                    (like({0: adds}), "m: modules of GPUs [0], expected those of [0, 1]"),
+                    (like(Stuck()), "m: its module cannot be copied to GPU 1 (it holds a lock), expected a mapping")):
+    raises(gsched.GschedError, text, plan, model, gpu=(0, 1))
+for gpu, text in (([], "gpu: [], expected one GPU at least"), ([1, 1], "gpu: [1, 1], expected one GPU at least, each"),
+                  ([0, "1"], "gpu: '1', expected"), ("0", "gpu: '0', expected")):
+    raises(gsched.GschedError, text, plan, gpu=gpu)
 print("plans are served, and what cannot be is refused")
 PY
 python3 "$work/plan.py"

@@ -227,7 +227,7 @@ int gsched_get_statistics(gsched_server* s, gsched_statistics* x) {
 }
 // A plan: its models are served as others are.
 gsched_plan_options plan_opened;
-int plan_models, plan_graphs[8], plan_batches[8][64];
+int plan_models, plan_graphs[8], plan_batches[8][64], plan_gpus[8], plan_places[8][64];
 double plan_slo_us[8], plan_rate[8];
 char plan_names[8][32], plan_texts[256], plan_libraries[256];
 int gsched_default_plan_options(gsched_plan_options* o) {
@@ -244,6 +244,7 @@ int gsched_plan_open(const gsched_plan_options* o, const gsched_plan_model* m, u
   if (strcmp(o->table, "none.csv") == 0) return fail(GSCHED_IO, "none.csv: cannot be read, expected a file");
   if (o->period_us > 1e9) return fail(GSCHED_BAD_ARGUMENT, "period_us 2000000000, expected 1000 to 1000000000");
   plan_models = (int)n;
+  for (uint32_t i = 0; i < o->gpus_count && i < 8; ++i) plan_gpus[i] = o->gpus[i];
   for (uint32_t i = 0; i < n; ++i) {
     plan_graphs[i] = (int)m[i].graphs_count;
     plan_slo_us[i] = m[i].slo_us, plan_rate[i] = m[i].rate;
@@ -254,6 +255,7 @@ int gsched_plan_open(const gsched_plan_options* o, const gsched_plan_model* m, u
           of->outputs[0].bytes != of->batch * m[i].graphs[0].outputs[0].bytes)
         return fail(GSCHED_BAD_ARGUMENT, "graph: expected what the header says");
       plan_batches[i][g] = (int)of->batch;
+      plan_places[i][g] = (int)of->gpu;
     }
     memcpy(in, m[i].graphs[0].inputs, m[i].inputs * sizeof *in);
     memcpy(out, m[i].graphs[0].outputs, m[i].outputs * sizeof *out);

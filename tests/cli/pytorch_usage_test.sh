@@ -65,7 +65,7 @@ import plan_server
 def sms(*words):
     sys.argv = ["plan_server", *words]
     return plan_server.options().sms
-assert (sms(), sms("--join-last"), sms("--sms", "64")) == (120, 0, 64)
+assert (sms(), sms("--sms", "64")) == (0, 64)
 PY
 
 python3 - "$work/trace" <<'PY' || failed=1

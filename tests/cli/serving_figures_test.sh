@@ -25,7 +25,7 @@ import importlib.machinery, importlib.util, sys, types
 loader = importlib.machinery.SourceFileLoader("figures", sys.argv[1])
 f = importlib.util.module_from_spec(importlib.util.spec_from_loader("figures", loader))
 loader.exec_module(f)
-o = types.SimpleNamespace(serve=sys.argv[2], rates=f.rates_of("equal"), seed=1, sms=120, join_last=False,
+o = types.SimpleNamespace(serve=sys.argv[2], rates=f.rates_of("equal"), seed=1, sms=None,
                           short=5, seconds=60)
 for name in ("twice", "lenet", "paper"):
     most, runs = f.runs_of(o, f.slos_of(name))

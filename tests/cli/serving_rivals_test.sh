@@ -157,16 +157,15 @@ assert s.without_plans(["--planner", "streams"]) and s.without_plans(["--planner
 assert not s.without_plans(["--planner", "best"]) and not s.without_plans(["--rates", "streams"])
 PY
 
-# The plan has 120 SMs, or all of them with those that are left over.
-rivals 0 --device sim --ways plan --join-last --program "$serve" --json "$work/join_last.json"
-(cd "$example" && python3 - "$work/join_last.json" <<'PY') || fail "all SMs for the plan"
+# The plan has all SMs, or as many as were asked for.
+rivals 0 --device sim --ways plan --program "$serve" --json "$work/all_sms.json"
+(cd "$example" && python3 - "$work/all_sms.json" <<'PY') || fail "all SMs for the plan"
 import json, sys, types
 import serving_rivals as s
-words = lambda sms, join, solo=None: s.plan_words(types.SimpleNamespace(
-    sms=sms, join_last=join, plan_interference="law", solo=solo))[2:]
-assert words(None, False) == ["--sms", "120"] and words(64, False) == ["--sms", "64"]
-assert words(None, True) == ["--join-last"] and words(132, True) == ["--sms", "132", "--join-last"]
-assert words(None, True, "s.csv") == ["--solo", "s.csv", "--join-last"]
+words = lambda sms, solo=None: s.plan_words(types.SimpleNamespace(
+    sms=sms, plan_interference="law", solo=solo))[2:]
+assert words(None) == [] and words(64) == ["--sms", "64"]
+assert words(64, "s.csv") == ["--solo", "s.csv", "--sms", "64"]
 [row] = json.load(open(sys.argv[1]))["rows"]
 assert row["way"] == "plan" and row["all"]["violations"] < 0.01, row
 PY

@@ -29,27 +29,32 @@ namespace {
 
 constexpr std::uint32_t plan_words = 3000; // of a request
 
-/// A model in batches of 1, 2, 4 and 8, several graphs of each.
+/// A model in batches of 1, 2, 4 and 8, several graphs of each on each of the first `gpus` GPUs.
 struct batched_model {
   std::string name;
   std::vector<std::unique_ptr<captured_model>> batches{};
   std::vector<gsched_plan_graph> graphs{};
   gsched_plan_model it{};
 
-  batched_model(std::string called, std::uint32_t steps, std::uint32_t spin, std::size_t copies)
+  batched_model(std::string called, std::uint32_t steps, std::uint32_t spin, std::size_t copies,
+                std::uint32_t gpus = 1)
       : name(std::move(called)) {
-    for (std::uint32_t b = 1; b <= 8; b *= 2) {
-      const auto& m = batches.emplace_back(
-          std::make_unique<captured_model>(plan_words * b, steps, spin, copies));
-      for (std::size_t i = 0; i < copies; ++i) {
-        gsched_plan_graph& g = graphs.emplace_back();
-        g.size = sizeof g;
-        g.batch = b;
-        g.graph = m->graphs[i];
-        g.inputs = &m->inputs[i];
-        g.outputs = &m->outputs[i];
+    for (std::uint32_t place = 0; place < gpus; ++place)
+      for (std::uint32_t b = 1; b <= 8; b *= 2) {
+        ok(cudaSetDevice(static_cast<int>(place)));
+        const auto& m = batches.emplace_back(
+            std::make_unique<captured_model>(plan_words * b, steps, spin, copies));
+        ok(cudaSetDevice(0));
+        for (std::size_t i = 0; i < copies; ++i) {
+          gsched_plan_graph& g = graphs.emplace_back();
+          g.size = sizeof g;
+          g.batch = b;
+          g.graph = m->graphs[i];
+          g.inputs = &m->inputs[i];
+          g.outputs = &m->outputs[i];
+          g.gpu = place;
+        }
       }
-    }
     it.size = sizeof it;
     it.name = name.c_str();
     it.graphs = graphs.data();
@@ -223,6 +228,41 @@ TEST_CASE("c abi plan: models on the same SMs have their own results") {
   CHECK(s.plan.warning[0] == 0);
   CHECK(s.brief.in_time > 0);
   std::remove(law.c_str());
+}
+
+TEST_CASE("c abi plan: models on two GPUs have their own results") {
+  GSCHED_NEEDS_GPUS(2);
+  // In turn on one GPU they would be answered 4 times a second each: a batch of 8 takes a second.
+  const table_file table(1'000'000, 1'000'000);
+  batched_model brief("short", 3, 10, 6, 2), heavy("long", 12, 200, 6, 2);
+  brief.it.rate = heavy.it.rate = 5;
+  brief.it.slo_us = heavy.it.slo_us = 60e6;
+  const std::int32_t both[] = {0, 1};
+  gsched_plan_options o = options_with(table);
+  o.gpus = both;
+  o.gpus_count = 2;
+  o.sms = 8;
+  o.replans = 0;
+  const served s = serve(o, brief, heavy);
+  CHECK(s.plan.partitions == 2);
+  CHECK(s.plan.sms == 16); // of which one GPU gives 8
+  CHECK(s.rejected == 0);
+}
+
+TEST_CASE("c abi plan: a graph's memory on another GPU than it says is refused in one line") {
+  GSCHED_NEEDS_GPUS(2);
+  const table_file table;
+  batched_model brief("short", 3, 10, 6, 2);
+  for (gsched_plan_graph& g : brief.graphs) g.gpu = 1 - g.gpu;
+  const std::int32_t both[] = {0, 1};
+  gsched_plan_options o = options_with(table);
+  o.gpus = both;
+  o.gpus_count = 2;
+  gsched_server* server = nullptr;
+  CHECK(gsched_plan_open(&o, &brief.it, 1, &server) == GSCHED_BAD_ARGUMENT);
+  CHECK(std::string(gsched_last_error()) ==
+        "short: graph 0.inputs[0]: memory of GPU 0, expected that of GPU 1, as "
+        "gsched_plan_graph.gpu says");
 }
 
 TEST_CASE("c abi plan: a table of another GPU is refused in one line") {

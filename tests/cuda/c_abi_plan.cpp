@@ -284,6 +284,17 @@ TEST_CASE("c abi plan: an option out of range is refused by its name") {
     CHECK_MESSAGE(line.find(name) != std::string::npos, line);
   };
   refused([](auto& o) { o.gpu = -1; }, "gpu");
+  static constexpr std::int32_t several[] = {1, 0, 1, -1};
+  const auto on = [](std::uint32_t from, std::uint32_t count) {
+    return [=](auto& o) { o.gpus = several + from, o.gpus_count = count; };
+  };
+  refused(on(0, 3), "gpus: expected each GPU once");
+  refused(on(2, 2), "gpus: expected 0 or more each");
+  refused(on(0, 0), "gpus, gpus_count: expected both or none");
+  refused(on(0, 65), "gpus_count: expected at most 64");
+  refused([](auto& o) { o.gpus_count = 1; }, "gpus, gpus_count: expected both or none");
+  refused([&](auto& o) { on(0, 2)(o), o.gpu = 2; }, "gpu: expected 0 or gpus[0]");
+  refused([](auto& o) { o.reserved = 1; }, "reserved: expected 0");
   refused([](auto& o) { o.table = nullptr; }, "table");
   refused([](auto& o) { o.planner = "sbp"; }, "planner");
   refused([](auto& o) { o.planner = nullptr; }, "planner");
@@ -336,10 +347,66 @@ TEST_CASE("c abi plan: a bad model is refused by its field") {
   refused([](two_models& m) { m.graphs[3].batch = 4; }, "graph 3: other bytes");
   refused([](two_models& m) { m.graphs[3].inputs = nullptr; }, "graph 3.inputs: NULL");
   refused([](two_models& m) { m.graphs[2].size = 8; }, "gsched_plan_graph.size: 8 of graph 2");
+  refused([](two_models& m) { m.graphs[2].gpu = 1; }, "graph 2.gpu: 1, expected less than 1");
+  refused([](two_models& m) { m.graphs[2].reserved = 1; }, "graph 2.reserved: expected 0");
   two_models m;
   CHECK(code_of([&] { static_cast<void>(abi::shapes_of(nullptr, 1)); }) == GSCHED_BAD_ARGUMENT);
   CHECK(code_of([&] { static_cast<void>(abi::shapes_of(m.models.data(), 0)); }) ==
         GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("c abi plan: a model has graphs of the same batches on each GPU") {
+  two_models m;
+  const auto shapes = [&] { return abi::shapes_of(m.models.data(), 2, 2); };
+  std::string line;
+  CHECK(code_of([&] { static_cast<void>(shapes()); }, &line) == GSCHED_BAD_ARGUMENT);
+  CHECK(line == "lenet.graphs: other batch sizes on gpus[1] than on gpus[0], expected the same");
+  for (std::size_t i = 4; i < 8; ++i) m.graphs[i].gpu = 1;
+  for (const abi::plan_model_shape& s : shapes())
+    CHECK(s.batches == std::vector<std::uint32_t>{1, 2, 4, 8});
+  m.graphs[7].gpu = 0;
+  CHECK(code_of([&] { static_cast<void>(shapes()); }) == GSCHED_BAD_ARGUMENT);
+}
+
+TEST_CASE("c abi plan: graphs of a caller who knows no GPU of theirs are on the first one") {
+  struct older_graph { // as the first version of the header had it
+    std::uint32_t size, batch;
+    void* graph;
+    const gsched_buffer *inputs, *outputs;
+  };
+  two_models m;
+  std::vector<older_graph> older;
+  for (const gsched_plan_graph& g : m.graphs)
+    older.push_back({sizeof(older_graph), g.batch, g.graph, g.inputs, g.outputs});
+  for (gsched_plan_model& each : m.models)
+    each.graphs = reinterpret_cast<const gsched_plan_graph*>(older.data());
+  CHECK(m.shapes()[1].batches == std::vector<std::uint32_t>{1, 2, 4, 8});
+}
+
+TEST_CASE("c abi plan: plans are for all GPUs") {
+  static constexpr std::int32_t both[] = {3, 1};
+  gsched_plan_options o = plan_options();
+  o.gpus = both;
+  o.gpus_count = 2;
+  const abi::plan_settings how = abi::plan_settings_of(o);
+  CHECK(how.gpus == std::vector{3, 1});
+  const two_models m;
+  abi::foreseen_offer one =
+      abi::offer_of(abi::plan_settings_of(plan_options()), m.shapes(), in_groups, limits_for(9, 0));
+  abi::foreseen_offer two = abi::offer_of(how, m.shapes(), in_groups, limits_for(9, 0));
+  CHECK(one.shapes.size() == 1);
+  CHECK(two.shapes == std::vector{in_groups, in_groups});
+  double most = 1000; // ResNet-50's requests a second on one GPU
+  const auto demands = [&] {
+    return std::vector<model_demand>{{0, 10, from_us(5000)}, {1, most, from_us(20000)}};
+  };
+  while (one.planner(one.table, demands())) most *= 1.1;
+  most *= 1.5;
+  const auto plan = two.planner(two.table, demands());
+  REQUIRE(plan);
+  std::array<bool, 2> used{};
+  for (const gpulet& g : plan->gpulets) used[g.gpu] = true;
+  CHECK(used == std::array{true, true});
 }
 
 TEST_CASE("c abi plan: files are read, and each planner plans") {

@@ -14,7 +14,16 @@ namespace gsched::testing {
 
 } // namespace gsched::testing
 
-/// The first line of a test that needs a GPU: without one, the test is skipped with a message.
+/// The first line of a test that needs so many GPUs: without them, the test is skipped with a message.
+#define GSCHED_NEEDS_GPUS(count)                                                                   \
+  do {                                                                                             \
+    if (gsched::testing::gpus_here() < (count)) {                                                  \
+      MESSAGE("fewer than " #count " GPUs here: passed over");                                     \
+      return;                                                                                      \
+    }                                                                                              \
+  } while (false)
+
+/// The same for one GPU.
 #define GSCHED_NEEDS_GPU()                                                                         \
   do {                                                                                             \
     if (gsched::testing::gpus_here() == 0) {                                                       \

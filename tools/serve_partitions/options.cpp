@@ -309,8 +309,10 @@ void read_device(options& o, const raw_options& raw) {
   const bool is_real = o.device.gpu.has_value();
   if (raw.planner == priorities && !is_real)
     refuse("--planner", in_quotes(raw.planner) + " on simulated GPUs", "--device cuda");
+  gsched::gpu_shape shape = to_shape(raw);
+  if (is_real) shape.last_alone = false; // graphs may have kernels in clusters
   o.gpus.assign(to_count("--gpus", raw.gpus.empty() ? is_real ? "1" : "4" : raw.gpus, 0, 10000),
-                to_shape(raw));
+                shape);
   const duration added =
       common::to_us("--added-us", raw.added.empty() ? is_real ? "30" : "0" : raw.added, 1e9);
   const bool all = raw.batches == "all" || (raw.batches.empty() && !is_real);

@@ -337,9 +337,9 @@ int gsched_plan_open(const gsched_plan_options* options, const gsched_plan_model
     auto [serves, notes] = gsched::abi::serve_plan_on_gpu(how, models, count);
     auto made = std::make_unique<gsched_server>(
         std::move(serves),
-        [gpu = how.gpu](void* stream) { return gsched::abi::mark_stream(gpu, stream); },
+        [gpu = how.gpus.front()](void* stream) { return gsched::abi::mark_stream(gpu, stream); },
         std::move(notes));
-    made->gpu = how.gpu;
+    made->gpu = how.gpus.front();
     *out = made.release();
     return GSCHED_OK;
   });

@@ -19,10 +19,12 @@
 #include <gsched/serving/replanning.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -40,6 +42,7 @@ bool any_planner(F f) {
 }
 
 constexpr std::string_view with_sharing = "+share"; ///< suffix of a planner's name
+constexpr std::uint32_t most_gpus = 64;
 
 /// What plans are made with, in place while a server has them.
 struct plan_tables {
@@ -157,8 +160,9 @@ slowdowns_of(const plan_settings& how, std::span<const plan_model_shape> models,
   return bytes;
 }
 
-[[nodiscard]] plan_model_shape shape_of(const gsched_plan_model& m) {
+[[nodiscard]] plan_model_shape shape_of(const gsched_plan_model& m, std::size_t gpus) {
   plan_model_shape s;
+  std::vector<std::set<std::uint32_t>> batches(gpus);
   if (m.name == nullptr || *m.name == '\0') refuse("name: expected one");
   s.name = m.name;
   if (m.graphs == nullptr || m.graphs_count == 0) refuse(s.name + ".graphs: expected at least one");
@@ -179,10 +183,17 @@ slowdowns_of(const plan_settings& how, std::span<const plan_model_shape> models,
     } else if (in != s.inputs || out != s.outputs) {
       refuse(whose + ": other bytes for each request than the first graph has, expected the same");
     }
-    s.batches.push_back(g.batch);
+    if (g.gpu >= gpus)
+      refuse(whose + ".gpu: " + std::to_string(g.gpu) + ", expected less than " +
+             std::to_string(gpus) + ", a place in gpus");
+    if (g.reserved != 0) refuse(whose + ".reserved: expected 0");
+    batches[g.gpu].insert(g.batch);
   }
-  std::sort(s.batches.begin(), s.batches.end());
-  s.batches.erase(std::unique(s.batches.begin(), s.batches.end()), s.batches.end());
+  for (std::size_t g = 1; g < gpus; ++g)
+    if (batches[g] != batches[0])
+      refuse(s.name + ".graphs: other batch sizes on gpus[" + std::to_string(g) +
+             "] than on gpus[0], expected the same");
+  s.batches.assign(batches[0].begin(), batches[0].end());
   return s;
 }
 
@@ -226,7 +237,18 @@ plan_settings plan_settings_of(const gsched_plan_options& o) {
   refuse_unless(o.profiles == nullptr || *o.profiles != '\0', "profiles", "a folder");
   if (o.profiles != nullptr) s.profiles = o.profiles;
   if (o.libraries != nullptr) s.libraries = libraries_of(o.libraries);
-  s.gpu = o.gpu;
+  refuse_unless((o.gpus == nullptr) == (o.gpus_count == 0), "gpus, gpus_count", "both or none");
+  if (o.gpus_count > most_gpus) refuse("gpus_count: expected at most " + std::to_string(most_gpus));
+  refuse_unless(o.gpus == nullptr || o.gpu == 0 || o.gpu == o.gpus[0], "gpu",
+                "0 or gpus[0] where gpus are given");
+  refuse_unless(o.reserved == 0, "reserved", "0");
+  if (o.gpus == nullptr) s.gpus = {o.gpu};
+  for (std::uint32_t i = 0; i < o.gpus_count; ++i) {
+    refuse_unless(o.gpus[i] >= 0, "gpus", "0 or more each");
+    refuse_unless(std::find(s.gpus.begin(), s.gpus.end(), o.gpus[i]) == s.gpus.end(), "gpus",
+                  "each GPU once");
+    s.gpus.push_back(o.gpus[i]);
+  }
   s.table = o.table;
   if (o.interference != nullptr) {
     s.interference = o.interference;
@@ -263,16 +285,17 @@ gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i
 }
 
 gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i) {
-  return element_of(m.graphs, i, "gsched_plan_graph", "graph");
+  return element_of(m.graphs, i, "gsched_plan_graph", "graph", offsetof(gsched_plan_graph, gpu));
 }
 
-std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::uint32_t count) {
+std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::uint32_t count,
+                                        std::size_t gpus) {
   if (models == nullptr || count == 0) refuse("models: expected at least one");
   if (count > GSCHED_MOST_MODELS)
     refuse("count: expected at most " + std::to_string(GSCHED_MOST_MODELS));
   std::vector<plan_model_shape> all;
   for (std::uint32_t i = 0; i < count; ++i) {
-    all.push_back(shape_of(plan_model_of(models, i)));
+    all.push_back(shape_of(plan_model_of(models, i), gpus));
     for (std::uint32_t k = 0; k < i; ++k)
       if (all[k].name == all[i].name) refuse(all[i].name + ": twice, expected each model once");
   }
@@ -317,7 +340,7 @@ foreseen_offer offer_of(const plan_settings& how, std::span<const plan_model_sha
     shape.sms = sm_count{how.sms};
   }
   const auto with = std::make_shared<plan_tables>(plan_tables{table, {}, {}, {}});
-  foreseen_offer offer{{std::move(table), {shape}, {}}};
+  foreseen_offer offer{{std::move(table), std::vector(how.gpus.size(), shape), {}}};
   if (!how.interference.empty()) {
     with->solo = std::make_shared<const solo_table>(load_solo_table(how.solo));
     with->law = load_coefficients(how.interference);

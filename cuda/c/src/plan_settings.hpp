@@ -28,7 +28,7 @@ namespace gsched::abi {
 
 /// gsched_plan_options, checked, as the library takes them.
 struct plan_settings : plan_server_options {
-  int gpu = 0;
+  std::vector<int> gpus;
   std::string table;
   std::string planner;      ///< without +share
   bool shares_sms = false;  ///< with +share
@@ -61,7 +61,7 @@ struct plan_model_shape {
 /// Checks all of the models that needs no CUDA.
 /// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the field.
 [[nodiscard]] std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models,
-                                                      std::uint32_t count);
+                                                      std::uint32_t count, std::size_t gpus = 1);
 [[nodiscard]] gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i);
 [[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
 
@@ -86,7 +86,8 @@ struct foreseen_offer : plan_offer {
   }
 };
 
-/// What a plan_server serves. Reads the files. `sm` are the limits of the GPU's SMs.
+/// What a plan_server serves. Reads the files. Each GPU of the settings has the shape `gpu`, and SMs with
+/// the limits `sm`.
 /// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a
 ///          profile of another kind of GPU.
 [[nodiscard]] foreseen_offer offer_of(const plan_settings& how,

@@ -37,7 +37,8 @@ template <class T>
 /// One of an array of structs, whose stride is the size of the first, which all others have too.
 /// `each` names one in errors.
 template <class T>
-[[nodiscard]] T element_of(const T* first, std::uint32_t i, const char* name, const char* each) {
+[[nodiscard]] T element_of(const T* first, std::uint32_t i, const char* name, const char* each,
+                           std::size_t least = sizeof(T)) {
   const std::size_t stride = first->size;
   const auto* const all = reinterpret_cast<const unsigned char*>(first);
   std::uint32_t size = 0;
@@ -46,7 +47,7 @@ template <class T>
     throw refusal(GSCHED_BAD_ARGUMENT, std::string(name) + ".size: " + std::to_string(size) +
                                            " of " + each + " " + std::to_string(i) + ", expected " +
                                            std::to_string(stride) + " as of the first");
-  return read_struct(reinterpret_cast<const T*>(all + i * stride), name);
+  return read_struct(reinterpret_cast<const T*>(all + i * stride), name, T{}, least);
 }
 
 /// One of a model's instances.

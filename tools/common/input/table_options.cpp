@@ -36,7 +36,8 @@ void declare_gpus(command_line& line, partition_texts& raw, const char* gpus_hel
   line.flag(
       "--join-last", raw.join_last,
       "The last group, which has the SMs that are left over, is\nonly in partitions with other "
-      "groups: kernels in clusters of\nmore than two blocks need that");
+      "groups: kernels in clusters of\nmore than two blocks need that. A real GPU is always "
+      "planned so");
 }
 
 void declare_solo(command_line& line, partition_texts& raw) {

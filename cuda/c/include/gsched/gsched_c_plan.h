@@ -2,8 +2,8 @@
 #ifndef GSCHED_C_PLAN_H
 #define GSCHED_C_PLAN_H
 
-/* Serving by plans: models on partitions of a GPU's SMs, in batches that are made of the requests of
- * all threads. The partitions follow the measured rates. Included by gsched_c.h.
+/* Serving by plans: models on partitions of the SMs of one GPU or several, in batches that are made of
+ * the requests of all threads. The partitions follow the measured rates. Included by gsched_c.h.
  *
  * gsched_plan_open gives a server that takes requests as any other: gsched_submit, gsched_wait,
  * gsched_cancel, gsched_status, gsched_watch, gsched_collect, gsched_get_statistics, the channel and
@@ -32,7 +32,7 @@ typedef struct gsched_plan_options {
    * --out` writes, and a CSV file of each model's metrics alone. NULL, NULL: not at all. */
   const char* interference;
   const char* solo;
-  uint32_t sms;     /* plan with so many; 0 is all of the GPU; 0 */
+  uint32_t sms;     /* plan with so many of each GPU; 0 is all; 0 */
   uint32_t replans; /* 1: the plan follows the rates; 0: the first one stays; 1 */
   double period_us; /* between two decisions on a plan; 20000000 */
   double headroom;  /* plans are for so many times the rates; 1.2 */
@@ -56,6 +56,12 @@ typedef struct gsched_plan_options {
   /* Versions of the libraries whose kernels the graphs have, such as "torch=2.11.0,cudnn=91900": files
    * that were measured with others are told in gsched_plan_report.warning. NULL: not compared; NULL */
   const char* libraries;
+  /* The GPUs to serve on, the runtime's numbers, each once and all of one kind: `table` is of that kind.
+   * A model's graphs are on each of them (gsched_plan_graph.gpu). Streams and events of requests are of
+   * the first one. Copied. NULL, 0: `gpu` alone; NULL, 0 */
+  const int32_t* gpus;
+  uint32_t gpus_count;
+  uint32_t reserved; /* 0 */
 } gsched_plan_options;
 
 /* A captured graph of a model for batches of one size, with memory of its own. */
@@ -68,13 +74,17 @@ typedef struct gsched_plan_graph {
   /* As many as gsched_plan_model.inputs and outputs. Each has the data of the batch's requests, one
    * behind the other: `bytes` is of all of them. */
   const gsched_buffer *inputs, *outputs;
+  /* The GPU that the graph and its memory are on: its place in gsched_plan_options.gpus. Each has graphs
+   * of the same batch sizes; 0 */
+  uint32_t gpu;
+  uint32_t reserved; /* 0 */
 } gsched_plan_graph;
 
 typedef struct gsched_plan_model {
   uint32_t size;
   uint32_t graphs_count;
-  /* Several of one batch size let as many partitions run the model at once; to go over to another
-   * plan takes twice as many. */
+  /* Several of one batch size let as many partitions of their GPU run the model at once; to go over to
+   * another plan takes twice as many. */
   const gsched_plan_graph* graphs;
   const char* name; /* as the table has it; copied */
   uint32_t inputs, outputs;
