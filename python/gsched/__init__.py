@@ -45,10 +45,10 @@ from ._options import PlanOptions, ServerOptions
 from ._plan import PlanModel, PlannedModel, PlanServer
 from ._serve import serve
 from ._server import Server
-from ._slow_downs import load_slow_downs
+from ._slow_downs import load_slow_downs, predict_slow_downs
 
 __version__ = "0.1.0"
 __all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GrpcEndpoint",
            "GschedError", "Model", "PlanModel", "PlanOptions", "PlanServer", "PlannedModel", "Server",
-           "ServerOptions", "capture", "leave_slow_side", "load_library", "load_slow_downs", "serve", "tensors_of",
+           "ServerOptions", "capture", "leave_slow_side", "load_library", "load_slow_downs", "predict_slow_downs", "serve", "tensors_of",
            "with_tensors"]

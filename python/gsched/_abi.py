@@ -204,6 +204,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_get_plan_model_report": (ctypes.c_int, [pointer, u32, _P(gsched_plan_model_report)]),
     "gsched_profile_graph": (ctypes.c_int, [pointer, _P(gsched_profile_options), text]),
     "gsched_load_slow_downs": (ctypes.c_int, [text, _P(_P(gsched_slow_down)), _P(u32)]),
+    "gsched_predict_slow_downs": (ctypes.c_int, [text, text, text, _P(_P(gsched_slow_down)),
+                                                 _P(u32)]),
     "gsched_free_slow_downs": (None, [_P(gsched_slow_down)]),
 }
 

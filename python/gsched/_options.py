@@ -83,7 +83,7 @@ class ServerOptions(TypedDict, total=False):
     slow_downs : mapping of (str, str) to float
         How much longer requests of the first model take beside the second one: their latency over that
         alone. Names are those of `Server.add_model`; a model may stand beside itself. `load_slow_downs`
-        reads measured ones. Default none.
+        reads measured ones, and `predict_slow_downs` predicts them. Default none.
     slow_down_limit : float
         With `slow_downs`: a request waits while it, or one that runs, would be slowed more than
         this; at least 1. Beside several, the excesses (slow-down - 1) add up. Real-time requests

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# load_slow_downs of the Python package: the table of measured pairs, which a server takes as it is, and one
+# load_slow_downs and predict_slow_downs of the Python package: the table of measured pairs, which a server
+# takes as it is, or of predicted ones, and one
 # line for a file that is wrong. The server's library only plays its part.
 set -euo pipefail
 source "$GSCHED_SOURCE_DIR/tests/cli/pytorch_played.sh"
@@ -70,7 +71,25 @@ pathlib.Path("machine.json").write_text('{"gpu": "G", "compute_capability": "9.0
 refuses("machine.json: ", "pairs.csv")
 os.remove("machine.json")
 refuses("pairs.csv: no machine.json beside it, expected the one that measure writes", "pairs.csv")
-print("measured slow-downs are read, and what is wrong is refused")
+
+# Predicted ones.
+data = pathlib.Path(os.environ["GSCHED_SOURCE_DIR"], "tools/data")
+law = data / "interference/h200.json"
+table = gsched.predict_slow_downs(data / "profiles", law, ["lenet_b1", "vgg16_b8"])
+assert set(table) == {(a, b) for a in ("lenet_b1", "vgg16_b8") for b in ("lenet_b1", "vgg16_b8")}, table
+assert all(1 <= by < 20 for by in table.values()) and table["vgg16_b8", "vgg16_b8"] > 1.5, table
+for arguments, text in (((data / "profiles", law, ["lenet"]), "lenet.json: cannot be opened"),
+                        ((data / "profiles", law, []), "models: '', expected NAME_bBATCH"),
+                        ((data / "profiles", law, "lenet_b1"), "models: 'lenet_b1', expected several names"),
+                        ((data / "profiles", "none.json"), "none.json: cannot be opened"),
+                        (("none", law), "none: "), (("a\0b", law), "a zero byte in its path")):
+    try:
+        gsched.predict_slow_downs(*arguments)
+    except gsched.GschedError as e:
+        assert text in str(e) and "\n" not in str(e), repr(e)
+    else:
+        raise AssertionError(f"nothing that says {text!r}")
+print("slow-downs are read and predicted, and what is wrong is refused")
 PY
 GSCHED_C_LIBRARY=$library python3 "$work/slow_downs.py"
 

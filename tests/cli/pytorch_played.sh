@@ -313,6 +313,11 @@ int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs, uin
   (void)pairs, (void)slow_downs, (void)count;
   return fail(GSCHED_IO, "pairs: not played, expected the library");
 }
+int gsched_predict_slow_downs(const char* profiles, const char* law, const char* models,
+                              gsched_slow_down** slow_downs, uint32_t* count) {
+  (void)profiles, (void)law, (void)models, (void)slow_downs, (void)count;
+  return fail(GSCHED_IO, "profiles: not played, expected the library");
+}
 void gsched_free_slow_downs(gsched_slow_down* slow_downs) { free(slow_downs); }
 int gsched_profile_graph(void* g, const gsched_profile_options* o, const char* p) {
   (void)g, (void)o, (void)p;

@@ -3,8 +3,9 @@
 
 set(c_abi ${PROJECT_SOURCE_DIR}/cuda/c)
 set(files ${c_abi}/src/model_check.cpp ${c_abi}/src/plan_settings.cpp ${c_abi}/src/refusal.cpp
-  ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp cuda/c_abi_channel.cpp cuda/c_abi_plan.cpp
-  cuda/c_abi_server.cpp cuda/c_abi_waits.cpp)
+  ${c_abi}/src/server.cpp ${c_abi}/src/settings.cpp ${c_abi}/src/slow_downs.cpp
+  cuda/c_abi_channel.cpp cuda/c_abi_plan.cpp cuda/c_abi_server.cpp cuda/c_abi_slow_downs.cpp
+  cuda/c_abi_waits.cpp)
 add_executable(gsched.test.c_abi_server ${files})
 target_link_libraries(gsched.test.c_abi_server
   PRIVATE gsched::gsched gsched.test.main nlohmann_json::nlohmann_json)

@@ -96,6 +96,13 @@ TEST_CASE("c abi: measured slow-downs are read, and what is wrong is refused") {
   CHECK(line() == "slow_downs: NULL");
   CHECK(gsched_load_slow_downs(file.c_str(), &all, nullptr) == GSCHED_BAD_ARGUMENT);
   CHECK(line() == "count: NULL");
+  CHECK(gsched_predict_slow_downs(nullptr, "law.json", nullptr, &all, &count) ==
+        GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "profiles: no path, expected one");
+  CHECK(gsched_predict_slow_downs("mine", "", nullptr, &all, &count) == GSCHED_BAD_ARGUMENT);
+  CHECK(line() == "law: no path, expected one");
+  CHECK(all == nullptr);
+  CHECK(count == 3);
   std::filesystem::remove_all(folder);
 }
 

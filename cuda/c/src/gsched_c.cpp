@@ -128,6 +128,18 @@ int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs, uin
   });
 }
 
+int gsched_predict_slow_downs(const char* profiles, const char* law, const char* models,
+                              gsched_slow_down** slow_downs, uint32_t* count) {
+  return guarded([&] {
+    expected(slow_downs, "slow_downs") = nullptr;
+    uint32_t& rows = expected(count, "count");
+    const gsched::named_slowdowns all = gsched::abi::predicted_slow_downs(profiles, law, models);
+    *slow_downs = gsched::abi::in_one_piece(all);
+    rows = static_cast<uint32_t>(all.size());
+    return GSCHED_OK;
+  });
+}
+
 void gsched_free_slow_downs(gsched_slow_down* slow_downs) { std::free(slow_downs); }
 
 int gsched_server_open(const gsched_server_options* options, gsched_server** out) {

@@ -1,19 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "slow_downs.hpp"
 
+#include "field_checks.hpp"
 #include "refusal.hpp"
 
+#include <gsched/core/error.hpp>
+#include <gsched/interference/coefficients.hpp>
+#include <gsched/interference/kernel_chain.hpp>
+#include <gsched/interference/pair_slowdowns.hpp>
+#include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/corun_csv.hpp>
 #include <gsched/io/machine_json.hpp>
+#include <gsched/io/profile_json.hpp>
+#include <gsched/occupancy/limits.hpp>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 namespace gsched::abi {
+
+namespace {
+
+[[nodiscard]] std::filesystem::path path_of(const char* text, const char* name) {
+  if (text == nullptr || *text == '\0') refuse(std::string(name) + ": no path, expected one");
+  return text;
+}
+
+/// The files of a folder that `models` names, as NAME_bBATCH; null: all of them.
+[[nodiscard]] std::vector<std::filesystem::path> profile_files(const std::filesystem::path& folder,
+                                                               const char* models) {
+  std::vector<std::filesystem::path> files;
+  if (models == nullptr) {
+    std::error_code bad;
+    for (std::filesystem::directory_iterator at(folder, bad), end; !bad && at != end;
+         at.increment(bad))
+      if (at->path().extension() == ".json" && at->path().filename() != "machine.json")
+        files.push_back(at->path());
+    if (bad) throw error(errc::io, folder.string() + ": " + bad.message() + ", expected a folder");
+    std::sort(files.begin(), files.end());
+    if (files.empty()) refuse(folder.string() + ": no profile in it, expected NAME_bBATCH.json");
+    return files;
+  }
+  std::string_view left = models;
+  for (bool more = true; more;) {
+    const std::size_t comma = left.find(',');
+    const std::string name(left.substr(0, comma));
+    if (name.empty() || name.find('/') != std::string::npos)
+      refuse("models: '" + name + "', expected NAME_bBATCH of a profile");
+    files.push_back(folder / (name + ".json"));
+    if (std::count(files.begin(), files.end(), files.back()) > 1)
+      refuse("models: " + name + " twice, expected each once");
+    more = comma != std::string_view::npos;
+    if (more) left.remove_prefix(comma + 1);
+  }
+  return files;
+}
+
+/// Calls call(0) to call(n - 1) on all cores. `call` throws nothing.
+template <class Call>
+void on_all_cores(std::size_t n, Call call) {
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < n; i = next++) call(i);
+  };
+  std::vector<std::jthread> others;
+  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+  for (std::size_t t = 1; t < std::min(cores, n); ++t) others.emplace_back(work);
+  work();
+}
+
+} // namespace
 
 named_slowdowns measured_slow_downs(const char* pairs) {
   if (pairs == nullptr || *pairs == '\0')
@@ -29,6 +98,52 @@ named_slowdowns measured_slow_downs(const char* pairs) {
     throw refusal(GSCHED_BAD_ARGUMENT, file.string() + ": no pair on all " +
                                            std::to_string(on->sms.count()) +
                                            " SMs, expected at least one");
+  return all;
+}
+
+named_slowdowns predicted_slow_downs(const char* profiles, const char* law, const char* models) {
+  const std::filesystem::path folder = path_of(profiles, "profiles"),
+                              coefficients = path_of(law, "law");
+  const std::vector<std::filesystem::path> files = profile_files(folder, models);
+  const std::optional<machine> on = machine_of(folder / "any");
+  if (!on)
+    refuse(folder.string() + ": no machine.json in it, expected the one that measure writes");
+  const interference_coefficients by = load_coefficients(coefficients);
+  if (const std::optional<machine> its = machine_of(coefficients); its)
+    if (const std::string other = gpu_difference(*its, *on); !other.empty())
+      refuse("law " + coefficients.string() + ": measured on " + other +
+             " as the profiles, expected " + "measurements of one GPU");
+  const architecture_limits sm = limits_of(*on);
+  std::vector<std::string> names;
+  std::vector<kernel_chain> chains;
+  for (const std::filesystem::path& file : files) {
+    const profile p = load_profile(file, sm);
+    if (!has_counters(p))
+      refuse(file.string() +
+             ": a kernel without counters, expected a profile that measure counters "
+             "has written");
+    names.push_back(p.full_name());
+    chains.push_back(chain_of(p, sm, solo_metrics{}));
+  }
+  std::vector<std::array<std::size_t, 2>> pairs;
+  for (std::size_t a = 0; a < chains.size(); ++a)
+    for (std::size_t b = a; b < chains.size(); ++b) pairs.push_back({a, b});
+  std::vector<std::array<double, 2>> slow(pairs.size());
+  std::atomic<bool> no_memory{false};
+  on_all_cores(pairs.size(), [&](std::size_t i) {
+    try {
+      slow[i] = pair_slowdowns(chains[pairs[i][0]], chains[pairs[i][1]], by);
+    } catch (const std::bad_alloc&) {
+      no_memory = true;
+    }
+  });
+  if (no_memory) throw std::bad_alloc();
+  named_slowdowns all;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto [a, b] = pairs[i];
+    all[{names[a], names[b]}] = a == b ? std::max(slow[i][0], slow[i][1]) : slow[i][0];
+    if (a != b) all[{names[b], names[a]}] = slow[i][1];
+  }
   return all;
 }
 

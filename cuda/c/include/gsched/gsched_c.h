@@ -78,6 +78,19 @@ GSCHED_API int gsched_default_options(gsched_server_options* options);
  *          machine.json, no pair on all SMs. */
 GSCHED_API int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow_downs,
                                       uint32_t* count);
+
+/* Predicts them instead, from the counters of the models' kernels: of each model beside each, itself too,
+ * when they share all SMs. `profiles` is a folder of NAME_bBATCH.json, as `measure counters` writes them,
+ * with machine.json in it or one folder above. `law` is a file of coefficients, as `interference fit
+ * --out` writes; interference/h200.json ships. `models` names some of the profiles, between commas, such
+ * as "bert_b8,resnet50_b1"; NULL is all of them. Needs no server and no GPU.
+ * Owner    as above.
+ * Cost     0.06 to 0.2 s of a core for each pair, on all cores.
+ * Errors   GSCHED_IO: a file or folder that cannot be read. GSCHED_BAD_ARGUMENT: a file that is wrong, a
+ *          profile without counters, a law of another GPU by the machine.json beside it, no machine.json
+ *          of the profiles, an unknown model. GSCHED_BAD_GRAPH: a kernel that fits on no SM. */
+GSCHED_API int gsched_predict_slow_downs(const char* profiles, const char* law, const char* models,
+                                         gsched_slow_down** slow_downs, uint32_t* count);
 /* NULL is allowed. */
 GSCHED_API void gsched_free_slow_downs(gsched_slow_down* slow_downs);
 
