@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   add("--split", split, 0u, 100000u,
       "SMs of the victim, the rest for the probe; 0: both share all");
   add("--registers", registers, 0u, 255u,
-      "of a thread of the probe sleep: 32, 64, 96, 128, 192 or 255");
+      "of a thread of the probe sleep: 16, 24, 32, 64, 96, 128, 192 or 255");
   add("--shared", shared, 0u, 1u << 20, "bytes of shared memory of a block of the probe");
   app.add_option("--suite", o.suites, "suites to run, or all")->delimiter(',');
   add("--victim-us", o.victim_us, 10., 1e5, "length of the victim");

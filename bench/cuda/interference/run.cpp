@@ -9,6 +9,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/counting.hpp>
+#include <gsched/cuda_tools/installed_driver.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/io/profile_json.hpp>
 
@@ -42,6 +43,7 @@ json row_of(const experiment& e, const cuda::beside_result& r) {
           {"shared", e.split.victim.count() == 0},
           {"victim_sms", r.victim_sms.count()},
           {"probe_sms", r.probe_sms.count()},
+          {"victim_sms_seen", r.victim_sms_seen},
           {"probe_sms_seen", r.last.sms},
           {"probe_clock_mhz", r.last.clock_mhz},
           {"alone", times(r.alone)},
@@ -163,8 +165,8 @@ bool run(const run_options& o) {
       all.push_back(std::move(e));
 
   json out{{"gpu", on.name},
-           {"driver", on.driver_version},
-           {"runtime", on.runtime_version},
+           {"driver", cuda::installed_driver()},
+           {"cuda", cuda::cuda_version(on.runtime_version)},
            {"sms", on.sms.count()},
            {"groups", cuda::group_sizes(o.gpu)},
            {"l2_bytes", l2},

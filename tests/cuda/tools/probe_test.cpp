@@ -10,6 +10,7 @@
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/partition_sms.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
@@ -18,8 +19,11 @@
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -114,10 +118,10 @@ TEST_CASE("probes of options") {
 TEST_CASE("a probe has only what its kind has") {
   CHECK(name_of("fp32:registers=128") == "probe fp32: 128 registers, expected those as compiled; "
                                          "sleep alone has others");
-  for (const char* count : {"16", "200", "256"})
+  for (const char* count : {"15", "200", "256"})
     CHECK(name_of("sleep:registers=" + std::string(count)) ==
           "probe sleep: " + std::string(count) +
-              " registers, expected 32, 64, 96, 128, 192 or 255");
+              " registers, expected 16, 24, 32, 64, 96, 128, 192 or 255");
   for (const char* text :
        {"upload:16:34", "upload:16::64", "download:shared=1024", "upload:registers=32"})
     CHECK(
@@ -125,10 +129,10 @@ TEST_CASE("a probe has only what its kind has") {
                                 "of them, as it is no kernel"));
 
   GSCHED_NEEDS_GPU();
-  for (const std::uint32_t registers : {32u, 64u, 96u, 128u, 192u, 255u}) {
+  for (const std::uint32_t registers : {16u, 24u, 32u, 64u, 96u, 128u, 192u, 255u}) {
     const cuda::probe p({.kind = cuda::probe_kind::sleep, .registers = registers}, sm_count{1});
     CAPTURE(registers);
-    CHECK(p.launch().registers_per_thread + 1 >= registers);
+    CHECK((p.launch().registers_per_thread + 7) / 8 == (registers + 7) / 8);
     CHECK(p.launch().registers_per_thread <= registers);
   }
   const cuda::probe usual({.kind = cuda::probe_kind::sleep}, sm_count{1});
@@ -194,6 +198,40 @@ TEST_CASE("a probe's blocks are on as many SMs as there are") {
         CHECK((r.probe_sms.count() == cuda::find_gpu(0).sms.count()) == shared);
       }
   static_cast<void>(cudaGraphDestroy(graph));
+}
+
+TEST_CASE("SMs of two partitions are apart, by their numbers") {
+  using numbers = std::vector<std::uint32_t>;
+  const auto line = [](const numbers& one, const numbers& other) {
+    try {
+      cuda::check_apart("graph beside x", one, other);
+    } catch (const error& e) {
+      CHECK(e.code() == errc::device_failed);
+      return std::string(e.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(line({0, 2, 4}, {1, 3, 5}) == "accepted");
+  CHECK(line({}, {1}) == "accepted");
+  CHECK(line({0, 2, 4}, {1, 2, 3}) ==
+        "graph beside x: both ran on 1 SMs (2), expected SMs of their own");
+  numbers all(132);
+  std::iota(all.begin(), all.end(), 0u);
+  CHECK(line(all, all) == "graph beside x: both ran on 132 SMs (0, 1, 2, 3, 4, 5, 6, 7, ...), "
+                          "expected SMs of their own");
+
+  GSCHED_NEEDS_GPU();
+  const std::vector<std::uint32_t> sizes = cuda::group_sizes(0);
+  std::set<std::uint32_t> seen;
+  for (std::uint32_t g = 0; g < sizes.size(); ++g) {
+    const std::vector<std::uint32_t> one{g};
+    const cuda::partition part(0, one);
+    const numbers found = cuda::sm_numbers(part);
+    CHECK(found.size() == sizes[g]);
+    CHECK(std::is_sorted(found.begin(), found.end()));
+    seen.insert(found.begin(), found.end());
+  }
+  CHECK(seen.size() == std::accumulate(sizes.begin(), sizes.end(), 0u));
 }
 
 TEST_CASE("measure: probes by kind, by name, and each once") {

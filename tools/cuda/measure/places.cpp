@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/places.hpp"
 
+#include <gsched/cuda_tools/partition_sms.hpp>
+
 #include <numeric>
+#include <string>
+#include <utility>
 
 namespace measure {
 
@@ -16,13 +20,17 @@ sm_count places::sms(const group_range& r) const noexcept {
 
 std::shared_ptr<const cuda::partition> places::at(const group_range& r) {
   if (r.first == 0 && r.last == sizes_.size()) return nullptr;
-  std::shared_ptr<const cuda::partition>& kept = partitions_[r];
-  if (!kept) {
-    std::vector<std::uint32_t> which(r.last - r.first);
-    std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(r.first));
-    kept = std::make_shared<const cuda::partition>(gpu_, which);
-  }
-  return kept;
+  if (const auto kept = parts_.find(r); kept != parts_.end()) return kept->second.it;
+  std::vector<std::uint32_t> which(r.last - r.first);
+  std::iota(which.begin(), which.end(), static_cast<std::uint32_t>(r.first));
+  part made{std::make_shared<const cuda::partition>(gpu_, which), {}};
+  made.sms = cuda::sm_numbers(*made.it);
+  for (const auto& [other, its] : parts_)
+    if (other.last <= r.first || r.last <= other.first)
+      cuda::check_apart("partitions of " + std::to_string(made.sms.size()) + " and " +
+                            std::to_string(its.sms.size()) + " SMs",
+                        made.sms, its.sms);
+  return parts_.emplace(r, std::move(made)).first->second.it;
 }
 
 cuda::placed_graph& places::placed(const cuda::program& p, const group_range& r) {

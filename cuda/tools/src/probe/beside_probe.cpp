@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/partition_sms.hpp>
 
 #include "graph/measure/replay.hpp"
 
@@ -134,9 +135,13 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     if (beside.wait_running(limit_us)) return;
     throw error(errc::device_failed, beside.name() + ": no block started, expected one");
   };
+  std::vector<std::uint32_t> own; // SMs of the graph's partition
+  if (where.victim) own = sm_numbers(*where.victim);
+  made.victim_sms_seen = where.victim ? static_cast<std::uint32_t>(own.size()) : 0;
   const auto ran = [&] {
     const probe::result r = beside.last();
     check_sms(how, made.probe_sms, r);
+    if (where.victim) check_apart("graph beside " + beside.name(), own, beside.sms_used());
     return r;
   };
   const auto rate_of = [&] {

@@ -130,7 +130,7 @@ void check_probe(const probe_options& how) {
   if (how.kind != probe_kind::sleep) refuse(registers, "those as compiled; sleep alone has others");
   if (std::find(sleep_registers.begin(), sleep_registers.end(), how.registers) ==
       sleep_registers.end())
-    refuse(registers, "32, 64, 96, 128, 192 or 255");
+    refuse(registers, "16, 24, 32, 64, 96, 128, 192 or 255");
 }
 
 probe_options parse_probe(std::string_view text) {

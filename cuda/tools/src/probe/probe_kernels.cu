@@ -268,7 +268,8 @@ const void* handle(Kernel* k) noexcept {
 const void* probe_kernel(probe_kind kind, std::uint32_t level, std::uint32_t registers) noexcept {
   switch (kind) {
   case probe_kind::sleep:
-    return registers == 0     ? handle(&sleep_probe<0>)
+    return registers <= 16    ? handle(&sleep_probe<0>) // it needs 14; none can be made to have 16
+           : registers <= 24  ? handle(&sleep_probe<24>)
            : registers <= 32  ? handle(&sleep_probe<32>)
            : registers <= 64  ? handle(&sleep_probe<64>)
            : registers <= 96  ? handle(&sleep_probe<96>)

@@ -32,8 +32,8 @@ struct probe_arguments {
   std::uint32_t* never = nullptr; ///< always null; code behind it keeps registers in use
 };
 
-/// Registers of a thread that `sleep` can have.
-inline constexpr std::array<std::uint32_t, 6> sleep_registers{32, 64, 96, 128, 192, 255};
+/// Registers of a thread that `sleep` can have, as they are allocated: in eights.
+inline constexpr std::array<std::uint32_t, 8> sleep_registers{16, 24, 32, 64, 96, 128, 192, 255};
 
 /// The kernel of a kind at a level, of `sleep` with one of sleep_registers; 0: as compiled.
 [[nodiscard]] const void* probe_kernel(probe_kind kind, std::uint32_t level,

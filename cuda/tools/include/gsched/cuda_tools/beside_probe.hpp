@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <cstdint>
 #include <functional>
 
 namespace gsched::cuda {
@@ -35,7 +36,9 @@ struct beside_result {
   double probe_rate_alone = 0;  ///< rounds a microsecond of all blocks
   double probe_rate_beside = 0; ///< 0 with each_replay_us
   sm_count victim_sms{};
-  sm_count probe_sms{};   ///< on which the probe may run
+  sm_count probe_sms{}; ///< on which the probe may run
+  /// On which blocks of the graph's partition were seen, none of the probe's among them; 0: shared SMs.
+  std::uint32_t victim_sms_seen = 0;
   double together_us = 0; ///< both at once, until both have ended: median
   double in_turn_us = 0;  ///< one after the other: the sum of the medians alone
   /// The probe left no room for the graph, which waited until the probe had ended by itself; the
@@ -52,8 +55,8 @@ void check_sms(const probe_options& how, sm_count sms, const probe::result& ran)
 /// Replays a graph alone and beside a probe, in turns.
 ///
 /// Source   Elvinger et al., SoCC 2025, sections 4.1 to 4.4, doi:10.1145/3772052.3772270.
-/// Errors   as probe, partition and check_sms; device_failed with CUDA's message, or if no block of
-///          the probe starts.
+/// Errors   as probe, partition, check_sms, and, where the graph has SMs of its own, sm_numbers and
+///          check_apart; device_failed with CUDA's message, or if no block of the probe starts.
 /// Cost     about 2 x turns x turn_ms, and at least four replays a turn.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] beside_result measure_beside(CUgraph victim, const probe_options& how,

@@ -57,7 +57,7 @@ struct probe_options {
   std::uint32_t level = 0;   ///< 0: the kind's usual one
   std::uint32_t blocks = 0;  ///< 0: one on each SM that it may use
   std::uint32_t threads = 0; ///< of a block; 0: the kind's usual number
-  /// Of a thread of `sleep`: 32, 64, 96, 128, 192 or 255; 0: as compiled.
+  /// Of a thread of `sleep`: 16, 24, 32, 64, 96, 128, 192 or 255; 0: as compiled.
   std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0; ///< dynamic shared memory of a block, beyond what the kind needs
 
