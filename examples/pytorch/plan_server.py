@@ -126,6 +126,12 @@ class Client(threading.Thread):
             self.dropped_s.append(round(due, 3))
 
 
+def pinned_blocks(torch):
+    """How many blocks of memory torch has pinned so far; 0 where it does not tell."""
+    stats = getattr(torch.cuda, "host_memory_stats", dict)()
+    return stats.get("num_host_alloc", 0)
+
+
 def farthest(got, wanted):
     """The largest difference of two answers, relative to the largest number of the second."""
     worst = 0.0
@@ -182,6 +188,7 @@ def main():
                                       1000 * a.seed + 10 * model.index + t, a.keep_results)
                                for t in range(a.threads)] for model in server.models}
             gc.collect()
+            pinned = pinned_blocks(torch)
             gc.freeze() # a full collection visits all of PyTorch's objects: clients stand for 0.2 s
             for each in clients.values():
                 for c in each:
@@ -189,6 +196,7 @@ def main():
             for each in clients.values():
                 for c in each:
                     c.join()
+            pinned = pinned_blocks(torch) - pinned
             lines = [c.error for each in clients.values() for c in each if c.error]
             if lines:
                 raise gsched.GschedError(lines[0])
@@ -210,13 +218,15 @@ def main():
     if (host := max(r["host_part"] for r in runs)) > 0.1:
         print(f"up to {100 * host:.0f}% of a model's batch times may be the host's: the server's thread was busy "
               "with other batches, waited in the driver, or lost its core")
+    if pinned:
+        print(f"{pinned} blocks of memory were pinned meanwhile, each of which holds up launches")
     if (behind := max(r["behind_p99_ms"] for r in runs)) > 0.1 * a.slo:
         print(f"a hundredth of the requests were submitted {behind:.0f} ms late or more, which counts as "
               "latency: the clients are too slow for these rates")
     if a.json:
         workload.save(a.json, {"gpu": torch.cuda.get_device_name(a.gpus[0]), "gpus": len(a.gpus),
                                "torch": torch.__version__,
-                               "slo_ms": a.slo, "plan": plan, "runs": runs})
+                               "slo_ms": a.slo, "plan": plan, "pinned": pinned, "runs": runs})
     return 1 if any(r["wrong"] or r["failed"] for r in runs) else 0
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, f64, 
                    gsched_plan_graph, gsched_plan_model, gsched_plan_model_report,
                    gsched_plan_options, gsched_plan_report, i32, last_line_in_seconds, load_library,
                    name_in_c, number_in_c, path_in_c, pointer)
-from ._capture import Captured, capture, versions
+from ._capture import Captured, Instance, capture, versions
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
 from ._options import PLAN_FIELDS, PlanOptions, put_options
@@ -172,6 +173,24 @@ def graphs_of(made: list[dict[int, Captured]], kept: list[Any]) -> Any:
     return kept[-1]
 
 
+def pin_ahead(models: Sequence[PlanModel], firsts: Sequence[Instance], most_bytes: int = 256 << 20) -> None:
+    """Has torch pin memory for so many requests as arrive within twice each model's goal, and keep it.
+
+    Torch pins what it has not when it is asked for. That takes up to milliseconds each time, in which the
+    driver launches nothing: requests become late, more of them wait, and more memory is pinned.
+    """
+    import torch
+
+    left, pinned = most_bytes, []
+    for of, one in zip(models, firsts):
+        tensors = one.inputs + one.outputs
+        size = sum(x.numel() * x.element_size() for x in tensors)
+        count = min(1 + math.ceil(min(255.0, 2 * of.rate * of.slo)), left // max(1, size))
+        left -= count * size
+        pinned.append([torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+                       for _ in range(count) for x in tensors])
+
+
 class PlanServer(Server):
     """GPUs that serve models by a plan: on partitions of their SMs, in batches of all threads' requests.
 
@@ -216,6 +235,9 @@ class PlanServer(Server):
     -----
     Set ``CUDA_DEVICE_MAX_CONNECTIONS=32`` before CUDA starts: otherwise batches of different partitions
     wait for each other. Call `leave_slow_side` after the models were made and used by torch.
+
+    Memory for the requests within twice each goal, at the rates of the models, is pinned at the start, up
+    to 256 MiB: to pin memory later holds up launches.
 
     Files with a ``machine.json`` beside them that names other versions of the driver, CUDA, torch, its
     libraries or gsched than there are here are used, with a `RuntimeWarning`.
@@ -262,6 +284,7 @@ class PlanServer(Server):
             each[i] = gsched_plan_model(
                 graphs_count=len(all_of_them), graphs=all_of_them, inputs=len(first.inputs),
                 outputs=len(first.outputs), **goal)
+        pin_ahead(asked, [graphs[0][1].instances[0] for graphs in made])
         handle = pointer()
         code = library.gsched_plan_open(said, each, len(asked), handle)
         if code == DEVICE_FAILED: # a kernel may hang and use their memory still

@@ -66,6 +66,19 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     assert server.policy == "plan"
 raises(gsched.GschedError, "closed", server.submit, resnet, one())
 
+# Memory is pinned for what arrives within twice the goals: 13 and 1 requests of an input and an output.
+pinned, plain = [], torch.empty_strided
+def counting(shape, *rest, **how):
+    pinned.extend([tuple(shape)] * how.get("pin_memory", False))
+    return plain(shape, *rest, **how)
+torch.empty_strided = counting
+with gsched.PlanServer(models(), "latency.csv"):
+    assert pinned == [(1, 4)] * 28, pinned
+pinned.clear()
+with gsched.PlanServer([gsched.PlanModel(adds, one(), slo=1e300, rate=1e300, name="m")], "latency.csv"):
+    assert len(pinned) == 2 * 256, len(pinned)
+torch.empty_strided = plain
+
 # On several GPUs a module is copied, and another callable is given for each.
 class Adds(torch.nn.Module):
     def __call__(self, x): return x + 1.0
