@@ -78,6 +78,9 @@ def options():
     return a
 
 
+MOST_WAITING = 64 # answers that a client has not looked at, before it is late for that
+
+
 class Client(threading.Thread):
     """Submits requests of a model at Poisson times, and looks at each answer between two of them. It
     keeps none, but if told to: their pinned memory is used again. To make new memory for each takes up to
@@ -99,8 +102,8 @@ class Client(threading.Thread):
             sent = 0
             while (due := due + self.random.exponential() / self.rate) < until:
                 while (not self.keeps and self.waiting and self.waiting[0][2].done()
-                       and time.monotonic() < due - 1e-3):
-                    self.look()
+                       and (time.monotonic() < due - 1e-3 or len(self.waiting) > MOST_WAITING)):
+                    self.look() # also when it is late: what waits keeps pinned memory
                 time.sleep(max(0.0, due - time.monotonic()))
                 which = sent % len(self.inputs)
                 sent += 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import contextlib
 import gc
@@ -73,6 +74,8 @@ class Captured:
     def __init__(self, name: str, gpu: int, example: Any, instances: list[Instance], module: Any,
                  state: Accesses | None = None) -> None:
         self.name, self.gpu, self.example, self.instances = name, gpu, example, instances
+        self._ready: list[collections.deque[Any]] # pinned memory for results, by output
+        self._ready = [collections.deque() for _ in instances[0].outputs]
         self._module = module  # its graphs read the weights at their present addresses
         state = state or Accesses()
         self.reads, self.writes = set(state.reads), set(state.writes)

@@ -117,6 +117,7 @@ class Future(concurrent.futures.Future[Any]):
                 keep_for_good((self._inputs, self._outputs, self.model.captured, self._events,
                                self._pooled))
             inputs, events, pooled = self._inputs, self._events, None # freed without the lock
+            outputs = self._outputs
             with self._shared.lock: # keep() of other threads reports it too; one returns the event
                 if self._end is not None:
                     return self._end
@@ -124,6 +125,8 @@ class Future(concurrent.futures.Future[Any]):
                 # Before it counts as ended: an ended future would never be removed.
                 self._shared.pending.pop(id(self), None)
                 self._inputs, self._events, self._end = None, (), said
+                if said["state"] != "finished": # nobody gets them: their memory is a later request's
+                    self._outputs = None
             if pooled is not None and said["code"] != DEVICE_FAILED:
                 self._shared.events.append(pooled)
         return said

@@ -15,10 +15,11 @@ from ._abi import (BAD_ARGUMENT, DEVICE_FAILED, Facts, GschedError, check, f64, 
                    gsched_plan_graph, gsched_plan_model, gsched_plan_model_report,
                    gsched_plan_options, gsched_plan_report, i32, last_line_in_seconds, load_library,
                    name_in_c, number_in_c, path_in_c, pointer)
-from ._capture import Captured, Instance, capture, versions
+from ._capture import Captured, capture, versions
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
 from ._options import PLAN_FIELDS, PlanOptions, put_options
+from ._pinned import result_like
 from ._server import Server
 from ._state import keep_for_good
 
@@ -173,7 +174,7 @@ def graphs_of(made: list[dict[int, Captured]], kept: list[Any]) -> Any:
     return kept[-1]
 
 
-def pin_ahead(models: Sequence[PlanModel], firsts: Sequence[Instance], most_bytes: int = 256 << 20) -> None:
+def pin_ahead(models: Sequence[PlanModel], firsts: Sequence[Captured], most_bytes: int = 256 << 20) -> None:
     """Has torch pin memory for so many requests as arrive within twice each model's goal, and keep it.
 
     Torch pins what it has not when it is asked for. That takes up to milliseconds each time, in which the
@@ -182,13 +183,15 @@ def pin_ahead(models: Sequence[PlanModel], firsts: Sequence[Instance], most_byte
     import torch
 
     left, pinned = most_bytes, []
-    for of, one in zip(models, firsts):
-        tensors = one.inputs + one.outputs
-        size = sum(x.numel() * x.element_size() for x in tensors)
+    for of, captured in zip(models, firsts):
+        one = captured.instances[0]
+        size = sum(x.numel() * x.element_size() for x in one.inputs + one.outputs)
         count = min(1 + math.ceil(min(255.0, 2 * of.rate * of.slo)), left // max(1, size))
         left -= count * size
-        pinned.append([torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
-                       for _ in range(count) for x in tensors])
+        for _ in range(count):
+            pinned += [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+                       for x in one.inputs]
+            pinned += [result_like(torch, *each) for each in zip(one.outputs, captured._ready)]
 
 
 class PlanServer(Server):
@@ -284,7 +287,7 @@ class PlanServer(Server):
             each[i] = gsched_plan_model(
                 graphs_count=len(all_of_them), graphs=all_of_them, inputs=len(first.inputs),
                 outputs=len(first.outputs), **goal)
-        pin_ahead(asked, [graphs[0][1].instances[0] for graphs in made])
+        pin_ahead(asked, [graphs[0][1] for graphs in made])
         handle = pointer()
         code = library.gsched_plan_open(said, each, len(asked), handle)
         if code == DEVICE_FAILED: # a kernel may hang and use their memory still

@@ -22,6 +22,7 @@ from ._future import Future
 from ._model import Model
 from ._nesting import shape_of, tensors_of, with_tensors
 from ._options import ServerOptions, put_options
+from ._pinned import result_like
 from ._state import State, keep_for_good
 
 if TYPE_CHECKING:
@@ -303,10 +304,11 @@ class Server:
         *Memory.* Inputs on the GPU or in pinned memory are used where they are: until the request has
         ended, do not write to them, and do not use `outputs`. Those with other strides than the
         example's are copied on `stream` first. Inputs in pageable memory are copied at once. Drop a
-        result that you are done with: its pinned memory is that of a later one. While results are
-        kept each request has new memory pinned, which takes up to milliseconds, and no request can be
-        launched meanwhile; so pass `outputs`, or ``"cuda"``, where you keep many, or have torch pin memory
-        before: ``PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048``, in MiB.
+        result that you are done with: its pinned memory is that of a later one. Results of up to 32 KiB
+        share blocks of up to 64 KiB, which are kept as long as one of them is, and which ``torch.save``
+        writes as a whole: clone what you keep for long. While results are kept new memory is pinned,
+        which takes up to milliseconds, and no request can be launched meanwhile; so pass `outputs`, or
+        ``"cuda"``, where you keep many, or have torch pin memory before: ``PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048``, in MiB.
 
         *Times.* A time stamp is a float of seconds, exact to the nanosecond for 104 days after the
         machine has started.
@@ -571,8 +573,11 @@ class Server:
         if outputs is None or isinstance(outputs, str):
             if outputs not in (None, "cuda"):
                 raise GschedError(f'outputs: "{outputs}", expected None, "cuda" or tensors')
-            where = {"device": torch.device("cuda", self.gpu)} if outputs else {"pin_memory": True}
-            return [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, **where)
+            if outputs is None:
+                return [result_like(torch, x, ready)
+                        for x, ready in zip(first.outputs, captured._ready)], True
+            return [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype,
+                                        device=torch.device("cuda", self.gpu))
                     for x in first.outputs], True
         given = tensors_of(outputs)
         if isinstance(outputs, tuple) and not outputs:

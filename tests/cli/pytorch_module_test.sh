@@ -323,6 +323,13 @@ for _ in range(3):
 gc.collect()
 assert all(g() is None for g in gone), "nobody asked, and still it is let go"
 
+# Nobody gets the outputs of a request that was rejected: their memory goes, though somebody holds the future.
+number("ends_as").value = gsched._abi.STATES.index("rejected")
+future = server.submit(model, one(1))
+gone = weakref.ref(future._outputs["sum"])
+assert future.wait(5) and future.state == "rejected" and gone() is None
+number("ends_as").value = gsched._abi.STATES.index("finished")
+
 # Two threads see its end at once: its event goes back to the pool once.
 class Slow(list):
     def append(self, event):

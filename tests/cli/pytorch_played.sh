@@ -392,8 +392,11 @@ class Tensor:
             Stream.copies.append((other, non_blocking, _streams[-1]))
         self.values[:] = other.values[:]
         return self
-    def as_strided(self, shape, stride):
-        """A copy of the view: memory holds this tensor's elements, and zeros between them."""
+    def as_strided(self, shape, stride, offset=None):
+        """A copy of the view: memory holds this tensor's elements, and zeros between them. With an offset
+        it is new memory."""
+        if offset is not None:
+            return Tensor(shape, None, self.is_cuda, self._pinned, stride, self.dtype)
         def places(shape, stride):
             return [sum(i * s for i, s in zip(at, stride))
                     for at in itertools.product(*map(range, shape))]
