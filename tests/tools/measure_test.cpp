@@ -381,10 +381,12 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   add(30, 1, 0.5);
   add(10, 0.2, 0.1);
   p.operations.emplace_back().work.kind = gsched::operation_kind::memset; // has no counters
-  const measure::row_file::row row = measure::solo_metrics_row(p, 50);
+  const gsched::cuda::replay_times alone{
+      .count = 9, .mean = 51, .p10 = 49, .median = 50, .p90 = 53};
+  const measure::row_file::row row = measure::solo_metrics_row(p, alone);
   CHECK(row == measure::row_file::row{"m", "8", "50.000", "2000", "200", "8.000", "32.000",
                                       "32.000", "1.280", "32.000", "0.000", "64.000", "2.0",
-                                      "70.000"});
+                                      "70.000", "49.000", "53.000"});
   const scratch here;
   const fs::path file = here.at / "solo_metrics.csv";
   measure::row_file(file, measure::solo_metrics_columns(), 2).add({row});
@@ -398,10 +400,10 @@ TEST_CASE("measure: solo metrics are sums over kernels, over the undisturbed tim
   CHECK(table.rates("m", 8, gsched::from_us(100))->exposed == doctest::Approx(0.7));
 
   p.operations[1].counters.reset();
-  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==
+  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, alone)); }) ==
         "m_b8: operation 1 (kernel): no counters, expected those of each kernel");
   p.operations.clear();
-  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, 50)); }) ==
+  CHECK(refusal([&] { static_cast<void>(measure::solo_metrics_row(p, alone)); }) ==
         "m_b8: no kernel, expected one to count");
 }
 

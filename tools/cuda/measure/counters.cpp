@@ -39,7 +39,7 @@ struct counted_graph {
   cuda::profiling_options facts;
   std::shared_ptr<const cuda::program> program;
   std::shared_ptr<cuda::probe> owner{}; ///< of a probe
-  double solo_us = 0;
+  cuda::replay_times alone{};
   [[nodiscard]] std::string name() const {
     return facts.model + "_b" + std::to_string(facts.batch);
   }
@@ -104,7 +104,7 @@ part_report measure_counters(session& s, double until) {
   if (failed)
     throw common::run_error(errc::io, folder.string() + ": cannot be made (" + failed.message() +
                                           "), expected a folder");
-  row_file file(s.how.out / "solo_metrics.csv", solo_metrics_columns(), 2);
+  row_file file(s.how.out / "solo_metrics.csv", solo_metrics_columns(), 2, solo_metrics_newer);
   const auto is_there = [&](const std::string& model, std::uint32_t batch) {
     const std::string number = std::to_string(batch);
     const bool there =
@@ -138,7 +138,7 @@ part_report measure_counters(session& s, double until) {
       std::vector<double> times;
       const cuda::placed_graph placed(*c.program, nullptr);
       for (int round = 0; round < 3; ++round) replays.alone(placed, times);
-      c.solo_us = cuda::summarize(std::move(times)).median;
+      c.alone = cuda::summarize(std::move(times));
     }
   }
   std::set<std::string> lacking; // counters of pipes and waits
@@ -146,14 +146,14 @@ part_report measure_counters(session& s, double until) {
   { // its end completes the report
     steps all(s, report, missing.size(), until);
     for (const counted_graph& c : missing) {
-      if (!all.begin(c.name(), counting_limit(c.solo_us))) break;
+      if (!all.begin(c.name(), counting_limit(c.alone.median))) break;
       try {
         const whole_graph graph(*c.program);
         profile p = cuda::profile_graph(graph.get(), c.facts);
         for (std::string& name : cuda::count_kernels(graph.get(), {}, p))
           lacking.insert(std::move(name));
         mark_persistent(p);
-        row_file::row row = solo_metrics_row(p, c.solo_us);
+        row_file::row row = solo_metrics_row(p, c.alone);
         write_profile(folder / (c.name() + ".json"), p);
         if (!file.has({row[0], row[1]})) file.add({std::move(row)});
         ++report.measured;

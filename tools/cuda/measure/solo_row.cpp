@@ -19,12 +19,13 @@ namespace measure {
 using namespace gsched;
 
 row_file::row solo_metrics_columns() {
-  return {"model",    "batch",         "solo_us", "dram_bytes", "l2_sectors",
-          "dram_pct", "l2_pct",        "sm_pct",  "ipc",        "warps_active_pct",
-          "l1_pct",   "sm_active_pct", "starts",  "exposed_pct"};
+  return {"model",  "batch",       "solo_us",     "dram_bytes",       "l2_sectors", "dram_pct",
+          "l2_pct", "sm_pct",      "ipc",         "warps_active_pct", "l1_pct",     "sm_active_pct",
+          "starts", "exposed_pct", "solo_p10_us", "solo_p90_us"};
 }
 
-row_file::row solo_metrics_row(const profile& of, double solo_us) {
+row_file::row solo_metrics_row(const profile& of, const cuda::replay_times& alone) {
+  const double solo_us = alone.median;
   constexpr double sector = 32; // bytes
   constexpr double most_ipc = 4;
   kernel_counters sum; // but for bytes: over time, in microseconds
@@ -69,7 +70,9 @@ row_file::row solo_metrics_row(const profile& of, double solo_us) {
           percent(sum.l1),
           percent(sum.sm_active),
           fmt::format("{:.1f}", starts),
-          percent(std::min(exposed, solo_us))};
+          percent(std::min(exposed, solo_us)),
+          us_text(alone.p10),
+          us_text(alone.p90)};
 }
 
 } // namespace measure
