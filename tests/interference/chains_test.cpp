@@ -39,8 +39,8 @@ profile one_kernel(std::uint32_t blocks, double us, double replay) {
 constexpr replay_window slowest_replay{4000, 4, 4'000'000, 1};
 
 /// What corun_slowdowns computes for two graphs without contention, one block at a time and without
-/// a number that stands for several: the mean replay over that alone. Persistent kernels lose as many
-/// SMs as others hold (common_work is 1).
+/// a number that stands for several: the mean replay over that alone. Persistent kernels lose as
+/// many SMs as others hold (common_work is 1).
 std::vector<double> block_by_block(const kernel_chain& a, const kernel_chain& b, double until_us) {
   struct block {
     std::size_t graph, sm;
@@ -538,6 +538,29 @@ TEST_CASE("an endless kernel is there first and stays") {
   window.us = 1000;
   window.events = 10000;
   CHECK(beside({&full, &everything}, no_contention(), only_placing, window)[0] > 1);
+}
+
+TEST_CASE("one graph more makes it no better beside an endless kernel") {
+  kernel_chain one = chain({kernel(100, sms, 8)}), probe = chain({kernel(1000, sms, 8)}),
+               tiny = chain({kernel(100, sms, 8)});
+  probe.endless = true;
+  probe.kernels[0].takes.waits.executing = 0.9;
+  demand& mine = one.kernels[0].takes;
+  mine.of(resource::l2) = 0.05;
+  mine.waits = {.memory = 0.3, .executing = 0.5};
+  mine.fixed_stall = 0.5;
+  for (const resource r : {resource::issue, resource::alu, resource::xu, resource::tensor})
+    for (const double use : {0.05, 0.3, 0.7})
+      for (const double others : {0.5, 0.95}) {
+        CAPTURE(resource_names[index(r)]);
+        CAPTURE(use);
+        CAPTURE(others);
+        mine.of(r) = use;
+        probe.kernels[0].takes.of(r) = others;
+        CHECK(beside({&one, &probe, &tiny}, {}, only_placing)[0] >
+              0.999 * beside({&one, &probe}, {}, only_placing)[0]);
+        mine.of(r) = probe.kernels[0].takes.of(r) = 0;
+      }
 }
 
 TEST_CASE("beside an endless kernel what keeps an SM busy is no fixed time of a block") {

@@ -14,61 +14,37 @@ namespace gsched {
 /// How much longer a kernel takes beside others: the one law of contention, for kernels on the same
 /// SMs and on SMs of their own.
 ///
-/// A kernel's time is the 8-norm of its own time and of its time at each resource, where neighbours
-/// add their demand: nearly the sum of demands once that exceeds the capacity, and nearly nothing
-/// before. Kernels that touch memory use an SM in bursts, as they load and then compute, so beside
-/// one another they meet at an SM's resources before their means exceed it: there it is the 4-norm.
-/// An SM's pipeline that one kernel nearly fills serves the older kernel first; issue slots and the
-/// FMA pipeline, which one warp can fill, the one that asks for more; and the port that FP64, FP16
-/// and tensor cores share, the tensor cores. Accesses to shared memory wait for the wavefronts of
-/// others that are under way. A neighbour's traffic makes accesses to L2 and DRAM slower, in
-/// proportion to its square: on SMs of their own the more, the longer the warps of both wait for
-/// memory, and the less, the longer a kernel that fills DRAM waits for it alone. A full DRAM gives more
-/// to a kernel with more accesses under way. Stores that fill the queues of memory count several times.
-/// Each neighbour has bursts of its own, so the squares of several neighbours add up; the traffic of an
-/// endless probe has none, and the mean of its square is smaller. Accesses of kernels on its SMs wait
-/// behind its own, for as long as these take more than on an idle device, and what they issue waits for
-/// slots that its warps take; where its waits are not known, its warps matter as far as its accesses
-/// wait in queues. Beside one endless kernel that keeps the issue slots or a pipeline, instructions wait
-/// for their turns, at the slots the first of each run: a kernel whose warps seldom stall loses little.
-/// Of the longer latency of loads beside endless kernels, one loses the less, the longer its buffers in
-/// shared memory last it. Where the working sets are known to exceed L2, hits become misses: they take
-/// longer, and are traffic to DRAM. Beside kernels of graphs all of this is multiplied by what the
-/// kernel waits: for its loads and its code behind theirs, and for the issue slots that they take.
-/// Tensor cores of a neighbour lower the clock. A kernel whose time is that of DRAM loses little by
-/// that, or by warps of others beside its own; one that does not touch memory loses nothing by these.
+/// A kernel has a demand for each resource, a part of its capacity. Its time is the 8-norm of its
+/// own time and of its time at each resource, where the demands of neighbours add up: nearly their
+/// sum beyond the capacity, and nearly nothing below it. What differs from that, each explained in
+/// docs/research/contention_law.md:
+///
+/// - An SM's resources beside kernels that touch memory, and so use them in bursts: the 4-norm
+///   (by_bursts).
+/// - A pipeline, or issue slots, that both ask for more of than there is: one goes first
+///   (share_of_full). FP64, FP16 and tensor cores share a port (waiting_for_port). Shared memory
+///   takes turns, each of all wavefronts of an access (waiting_for_banks).
+/// - Warps of others on a kernel's SMs, and the lower clock beside tensor cores (power).
+/// - Slower accesses to L2 and DRAM beside traffic (power); a full DRAM, shared by the accesses
+///   under way (taken_of_dram); working sets beyond L2, whose hits become misses (lost).
+/// - Waits behind loads, slots and code of kernels of graphs, which multiply a kernel's time
+///   (waiting, waiting_for_slots); the same beside endless kernels, and turns beside one of them
+///   (waiting_beside_endless, add_turns).
 ///
 /// Source   the resources and effects of Elvinger et al., SoCC 2025, sections 4.3 and 4.4,
-///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted
-///          (`interference fit`), warps was chosen on pairs of five networks, what steady traffic
-///          counts, and when its accesses wait, on networks beside copies, how much it matters that
-///          warps wait for memory on pairs of 70 graphs on SMs of their own of one H200, what stores
-///          count on networks beside writes and beside RegNetX on an H100, and the wavefronts under way
-///          on five networks beside bank conflicts; that waits beside kernels of graphs multiply, on
-///          pairs on shared SMs and a record of their kernels (bench/kernels_beside.py); what else is
-///          made of waits, and pauses of a warp that keeps the issue slots, on probes beside one
-///          another on one H100; turns, buffers, waits behind hits and for code on
-///          single kernels of 16 graphs of PyTorch beside probes on one H200 (bench/results:
-///          kernels_beside_served_batches and kernels_beside_pipes) and on graphs beside probes; that
-///          accesses under way share DRAM, on single kernels beside copies (kernels_of_decode_steps and
-///          kernels_beside_few_copies); the others are from
-///          probes of one H200 (bench/cuda/interference): dram from what a copy reaches alone, l2
-///          from copies side by side, older from two fp64 kernels, clock from one block of matrix
-///          products beside a chain of additions, the port from tensor, FP64 and FP16 probes (of an
-///          H100 as well), miss and cliff from copies of more and more bytes
-///          alone (256 threads a block in bench/results/gpu/interference_figure3: the rate falls from
-///          36.3 within L2 to 17.5 at 1.27 times its size and 16.0 beyond).
+///          doi:10.1145/3772052.3772270. l2_latency and dram_latency are fitted (`interference
+///          fit`); docs/research/contention_law.md says where each other number comes from.
 /// Units    pure numbers, except l2_bytes.
 /// Order    the slow-down is at least 1, is 1 alone, and never falls with a demand of a neighbour.
 ///          Without warps beside its own, or a low clock, it never falls with a demand of its own
-///          either, unless that makes the kernel one that others wait for, or one with more accesses
-///          under way. The throughput of all never exceeds a capacity. A demand of L1 includes that of
-///          shared memory, as its counter does. Rules for one endless kernel on the same SMs hold beside
-///          that one alone: of two neighbours of which one is endless, the slow-down may be less than
-///          beside the endless one.
+///          either, unless that makes the kernel one that others wait for, or one with more
+///          accesses under way. The throughput of all never exceeds a capacity. A demand of L1
+///          includes that of shared memory, as its counter does. Rules for one endless kernel on
+///          the same SMs hold beside that one alone: of two neighbours of which one is endless, the
+///          slow-down may be less than beside the endless one. corun_slowdowns takes the larger.
 /// Cost     some 150 multiplications and three roots, and three powers beside an endless kernel; no
-///          allocation. For one kernel in many surroundings, prepare() takes a third of that once, and
-///          the roots of several kernels can be drawn side by side.
+///          allocation. For one kernel in many surroundings, prepare() takes a third of that once,
+///          and the roots of several kernels can be drawn side by side.
 /// Threads  a pure function.
 struct contention_law {
   static constexpr std::size_t size = 7;
@@ -231,10 +207,11 @@ private:
   [[nodiscard]] static double to_8th(double x) noexcept { return squared(squared(squared(x))); }
 
   /// What others take of DRAM from a kernel. A full memory gives each as much as it has accesses
-  /// waiting there, so one that has more of them than others loses less to these. All keep what they get
-  /// in proportion to their demands; the rest of the capacity goes by accesses.
+  /// waiting there, so one that has more of them than others loses less to these. All keep what
+  /// they get in proportion to their demands; the rest of the capacity goes by accesses.
   ///
-  /// Source   single kernels of nine graphs of PyTorch and two decode steps beside copies, on one H200.
+  /// Source   single kernels of nine graphs of PyTorch and two decode steps beside copies, on one
+  ///          H200.
   [[nodiscard]] double taken_of_dram(const kernel& own, double others,
                                      const surroundings& s) const noexcept {
     const double demands = s.sum[index(resource::dram)];
@@ -258,7 +235,8 @@ private:
   }
 
   /// What its warps wait beside other kernels, over its time alone. Each access to L2, and each
-  /// fetch of code, waits behind theirs, and one to shared memory while L1 cannot pass on their stores.
+  /// fetch of code, waits behind theirs, and one to shared memory while L1 cannot pass on their
+  /// stores.
   [[nodiscard]] static double waiting(const demand& own, const waits_beside& s) noexcept {
     return own.waits.instructions * s.queue / l2_hit_cycles + waiting_for_data(own, s);
   }
@@ -280,9 +258,9 @@ private:
   }
 
   /// All that its warps wait beside endless kernels. Kernels hide a latency as long as alone and
-  /// little more, so one that touches memory waits behind accesses that L2 serves, whether its warps
-  /// wait alone or not; so do fetches of code; and as others' code fills the caches, it fetches its own
-  /// again while it executes.
+  /// little more, so one that touches memory waits behind accesses that L2 serves, whether its
+  /// warps wait alone or not; so do fetches of code; and as others' code fills the caches, it
+  /// fetches its own again while it executes.
   ///
   /// Source   single kernels of 16 graphs of PyTorch beside probes, on one H200.
   [[nodiscard]] double waiting_beside_endless(const kernel& own,
@@ -296,9 +274,9 @@ private:
     return std::max(hidden, not_hidden) +
            again * s.code * (d.waits.executing + d.waits.instructions) + waiting_for_slots(d, s);
   }
-  /// The latency of loads that doubles a kernel's time if it is added to what it meets alone: that of
-  /// a hit, but the more its buffers hold, the longer it goes on without its loads; and it is used to
-  /// waiting in its own queue.
+  /// The latency of loads that doubles a kernel's time if it is added to what it meets alone: that
+  /// of a hit, but the more its buffers hold, the longer it goes on without its loads; and it is
+  /// used to waiting in its own queue.
   ///
   /// Source   as waiting_beside_endless: kernels of 16 graphs beside copies, reads and writes.
   [[nodiscard]] static double hides_cycles(const demand& d) noexcept {
@@ -316,8 +294,8 @@ private:
            r == index(resource::l1);
   }
 
-  /// Whether one warp can fill it, by an instruction a cycle: then a kernel that does keeps it, older
-  /// or not.
+  /// Whether one warp can fill it, by an instruction a cycle: then a kernel that does keeps it,
+  /// older or not.
   [[nodiscard]] static constexpr bool kept_by_one_warp(std::size_t r) noexcept {
     return r == index(resource::issue) || r == index(resource::fma);
   }
@@ -365,9 +343,9 @@ private:
   [[nodiscard]] static bool takes_turns_with(const kernel& own, const surroundings& s) noexcept {
     return s.beside == 1 && s.endless == 1 && surroundings::takes_turns(own.takes);
   }
-  /// For how many cycles an instruction waits for its turn beside a kernel that keeps a resource of a
-  /// scheduler: only the first of a run of instructions waits for the issue slots, and of those for
-  /// ALUs the fewer, the longer the runs are.
+  /// For how many cycles an instruction waits for its turn beside a kernel that keeps a resource of
+  /// a scheduler: only the first of a run of instructions waits for the issue slots, and of those
+  /// for ALUs the fewer, the longer the runs are.
   [[nodiscard]] static double cycles_until_slot(double fixed_stall, double each) noexcept {
     return std::min(15.0, 2 + 25 * fixed_stall) * std::pow(each, -0.2);
   }
@@ -375,12 +353,13 @@ private:
     return std::min(14.0, 2 + 8 * fixed_stall);
   }
   static constexpr double cycles_until_tensor = 4.3;
-  /// Special functions wait in a queue; a kernel that waits for memory has the waits under way at once.
+  /// Special functions wait in a queue; a kernel that waits for memory has the waits under way at
+  /// once.
   [[nodiscard]] static double cycles_until_xu(const warp_waits& w, double each) noexcept {
     return 70 * std::pow(each, -0.4) * squared(1 - w.memory);
   }
-  /// How much of another's instructions a kernel waits for if both ask for more slots than there are:
-  /// all, unless its runs of instructions are longer, as a warp goes on until it stalls.
+  /// How much of another's instructions a kernel waits for if both ask for more slots than there
+  /// are: all, unless its runs of instructions are longer, as a warp goes on until it stalls.
   [[nodiscard]] static double of_others_runs(double fixed_stall, double others) noexcept {
     constexpr double shortest = 0.05, least_stall = 0.01;
     return std::min(1.0, (shortest + fixed_stall) / std::max(least_stall, others));
@@ -410,8 +389,8 @@ private:
     add(resource::xu, 1, cycles_until_xu(own.takes.waits, each));
     add(resource::tensor, 1, cycles_until_tensor);
   }
-  /// The slow-down of a kernel that would be slowed so much by a fair share, or by its turns, beside one
-  /// that asks for `first`.
+  /// The slow-down of a kernel that would be slowed so much by a fair share, or by its turns,
+  /// beside one that asks for `first`.
   [[nodiscard]] double slowed_beside_first(double fair, double turns, double first) const noexcept {
     const double keeps = older * goes_first(first);
     const double shared = 1 / std::max(1.0, fair);
@@ -426,8 +405,8 @@ private:
     return waits_beside::schedulers / std::clamp(warps, 1.0, waits_beside::schedulers);
   }
 
-  /// The reverse: whether it is an endless kernel beside one that takes turns, and how much turns at
-  /// this resource, the issue slots or FMA, slow that one.
+  /// The reverse: whether it is an endless kernel beside one that takes turns, and how much turns
+  /// at this resource, the issue slots or FMA, slow that one.
   [[nodiscard]] static bool others_take_turns(const kernel& own, const surroundings& s) noexcept {
     return s.beside == 1 && s.last_takes_turns && surroundings::is_endless(own.takes);
   }
@@ -482,9 +461,9 @@ private:
   static constexpr double least = 0.005; ///< of its demand, that any kernel still gets
 
   /// The part of the pauses of a warp that keeps a resource that a kernel can use: all of them with
-  /// bursts of instructions, as after a wait for memory or code, if it has a warp on each scheduler.
-  /// Else no more than alone, and an instruction of each warp that is ready as the pause begins. All
-  /// where its waits are not known.
+  /// bursts of instructions, as after a wait for memory or code, if it has a warp on each
+  /// scheduler. Else no more than alone, and an instruction of each warp that is ready as the pause
+  /// begins. All where its waits are not known.
   [[nodiscard]] static double in_pauses(const kernel& own, double use) noexcept {
     constexpr double pause = 10; // instructions, until the warp goes on
     const warp_waits& w = own.takes.waits;
@@ -494,9 +473,9 @@ private:
     return bursts * std::min(1.0, warps) + (1 - bursts) * std::min(1.0, use + warps / pause);
   }
 
-  /// How far the kernel that asks for more keeps issue slots or the FMA pipeline. Of two of which one
-  /// is endless, the other gives way earlier if it only computes, and has turns of many instructions
-  /// if it issues nearly all the time.
+  /// How far the kernel that asks for more keeps issue slots or the FMA pipeline. Of two of which
+  /// one is endless, the other gives way earlier if it only computes, and has turns of many
+  /// instructions if it issues nearly all the time.
   [[nodiscard]] static double keeps_slots(const kernel& own, const surroundings& s,
                                           std::size_t r) noexcept {
     const auto [second, first] = std::minmax(own.takes.use[r], s.most[r]);
@@ -507,9 +486,9 @@ private:
     return keeps * (1 - ramp(second, 0.6, 0.9));
   }
 
-  /// How far a kernel that waits for memory has its turns at a pipeline that the other of two nearly
-  /// fills, if one of both is endless: its instructions come after a pause, and those for special
-  /// functions wait in a queue.
+  /// How far a kernel that waits for memory has its turns at a pipeline that the other of two
+  /// nearly fills, if one of both is endless: its instructions come after a pause, and those for
+  /// special functions wait in a queue.
   [[nodiscard]] static double have_turns(const kernel& own, const surroundings& s,
                                          std::size_t r) noexcept {
     if (!of_two(own, s)) return 0;
@@ -569,9 +548,9 @@ private:
     return std::max(0.0, to_8th(slow) - own.alone[port]);
   }
 
-  /// Accesses to shared memory take turns, each with all of its wavefronts: so a kernel waits for the
-  /// others' that are under way, all the time if together they fill the SM, else as often as these
-  /// are at it.
+  /// Accesses to shared memory take turns, each with all of its wavefronts: so a kernel waits for
+  /// the others' that are under way, all the time if together they fill the SM, else as often as
+  /// these are at it.
   [[nodiscard]] static double waiting_for_banks(const kernel& own, const surroundings& s) noexcept {
     constexpr double nearly = 0.2; // below that all of the time is used
     const double use = own.takes.of(resource::shared_memory);

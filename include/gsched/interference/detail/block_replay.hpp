@@ -266,8 +266,8 @@ private:
   }
 
   /// When the next operation of a graph starts, as things stand: not while the dispatcher places
-  /// blocks on other SMs. So of two equal graphs in step, neither starts its kernels in the pauses of
-  /// the other alone, at no cost.
+  /// blocks on other SMs. So of two equal graphs in step, neither starts its kernels in the pauses
+  /// of the other alone, at no cost.
   [[nodiscard]] double starts_us(const graph& g) const noexcept {
     double from = g.order.due_us();
     if (from == never) return never;
@@ -390,8 +390,8 @@ private:
     });
   }
 
-  /// Ends the blocks of a persistent kernel that find no work in its queue. Those that are not placed
-  /// yet will find none either.
+  /// Ends the blocks of a persistent kernel that find no work in its queue. Those that are not
+  /// placed yet will find none either.
   void end_persistent(lane& l) {
     double next = 0;
     for_each_sm(l, [&](std::size_t i) {
@@ -580,13 +580,29 @@ private:
         add(around, l, other, blocks, j < k, slowed_by_third(k, j, blocks));
     }
     const double here = blocks[l.number];
-    const double slow = law_.slowdown(use_of(l, here), here * l.shape.warps, around);
+    double slow = law_.slowdown(use_of(l, here), here * l.shape.warps, around);
+    // Some rules hold beside one endless kernel alone: others beside that make it no better.
+    if (around.beside > 1 && around.endless == 1)
+      slow = std::max(slow, slowed_by_endless(k, blocks));
     return 1 / (l.shape.block_us * l.shape.block_time(here, l.resident) *
                 std::max(slow, replay_law::waits_for_dispatcher(l.dispatch, older)));
   }
 
-  /// Adds a neighbour to what a kernel meets on an SM with so many blocks of each lane, while others
-  /// slow the neighbour.
+  /// The slow-down of the k-th running kernel on such an SM by the endless kernel there alone.
+  [[nodiscard]] double slowed_by_endless(std::size_t k,
+                                         const std::vector<std::uint32_t>& blocks) const {
+    const lane& l = *running_[k];
+    surroundings around;
+    for (std::size_t j = 0; j < running_.size(); ++j)
+      if (const lane& other = *running_[j];
+          j != k && blocks[other.number] > 0 && surroundings::is_endless(use_of(other, 1)))
+        add(around, l, other, blocks, j < k, slowed_by_third(k, j, blocks));
+    const double here = blocks[l.number];
+    return law_.slowdown(use_of(l, here), here * l.shape.warps, around);
+  }
+
+  /// Adds a neighbour to what a kernel meets on an SM with so many blocks of each lane, while
+  /// others slow the neighbour.
   void add(surroundings& around, const lane& l, const lane& other,
            const std::vector<std::uint32_t>& blocks, bool is_older, double slow = 1) const {
     const double near = blocks[other.number];
@@ -598,8 +614,8 @@ private:
     }
     around.add(d, near > 0 ? 1 : 0, 1, near * other.shape.warps, is_older);
   }
-  /// How much the graphs other than these two slow the j-th running kernel, if it is on such an SM: 1 in
-  /// a pair, which the law was fitted to with what each takes alone.
+  /// How much the graphs other than these two slow the j-th running kernel, if it is on such an SM:
+  /// 1 in a pair, which the law was fitted to with what each takes alone.
   [[nodiscard]] double slowed_by_third(std::size_t k, std::size_t j,
                                        const std::vector<std::uint32_t>& blocks) const {
     const lane& l = *running_[j];
@@ -627,11 +643,11 @@ private:
     return d;
   }
 
-  /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than it
-  /// has alone do not make it one that others wait for: their pauses leave others room. The counter
-  /// of L1 has the accesses to shared memory too; those of an endless kernel leave L1 to others. The
-  /// more of the device's SMs have stores that L1 cannot pass on, the more of them memory's queues
-  /// hold.
+  /// What a kernel takes of an SM with so many of its blocks, and of the device. More blocks than
+  /// it has alone do not make it one that others wait for: their pauses leave others room. The
+  /// counter of L1 has the accesses to shared memory too; those of an endless kernel leave L1 to
+  /// others. The more of the device's SMs have stores that L1 cannot pass on, the more of them
+  /// memory's queues hold.
   [[nodiscard]] demand use_of(const lane& l, double here) const noexcept {
     demand d = l.kernel().takes;
     d.stores = d.waits.blocked * l.on * l.scale / all_sms_;
