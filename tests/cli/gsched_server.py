@@ -359,6 +359,16 @@ refused("parameters without an adaptor", "has parameters", "--config", "bad.json
 refused("no library", "none.so", "--adaptor", "none.so", "--check")
 refused("not a library", "adaptor a_file: ", "--adaptor", "a_file", "--check")
 
+# Predicted slow-downs beyond what the law was fitted to.
+with open(DATA + "/interference/h200.json") as f:
+    law = json.load(f)
+law["seen"]["dram"] = 0.1
+write("law.json", law)
+write("beyond.json", {"slow_down_limit": 1.5, "slow_downs": "law.json", "models": {"vgg16_b32": {}, "lenet_b1": {}, "resnet50_b32": {}}})
+r = subprocess.run([BIN, "--config", "beyond.json", "--check"], capture_output=True, text=True, timeout=60)
+line = "gsched_server: slow-downs predicted beyond what the fit has seen: lenet_b1 beside resnet50_b32: more dram, and 4 pairs more\n"
+expect("what is extrapolated", r.stdout.startswith("3 models") and r.stderr == line, r.stderr)
+
 # Bad command lines and configurations.
 refused("a device", "unknown device ''", "--device", "sim,")
 refused("too many devices", "more than 64", "--device", ",".join(["sim"] * 65))

@@ -5,8 +5,8 @@
 
 namespace gsched_server {
 
-/// Blocks the signals that serve waits for, in this thread and those that it makes: before the first
-/// one, which a GPU's driver may make when the settings are read.
+/// Blocks the signals that serve waits for, in this thread and those that it makes: before the
+/// first one, which a GPU's driver may make when the settings are read.
 void block_signals();
 
 /// Serves until SIGTERM or SIGINT, and returns the program's status. SIGHUP has it read the command

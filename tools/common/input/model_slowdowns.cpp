@@ -16,9 +16,12 @@
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/corun_csv.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdio>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -71,6 +74,19 @@ found_slowdowns predicted_slowdowns(const char* program, const std::string& wher
     found.set(i, j, slow[k]);
   }
   return found;
+}
+
+void warn_of_extrapolation(const char* program, std::span<const neighbour_model> models,
+                           const found_slowdowns& found) {
+  std::size_t pairs = 0;
+  std::string first;
+  for (std::size_t i = 0; i < found.beyond.size(); ++i)
+    for (std::size_t j = i; j < found.beyond.size(); ++j)
+      if (!found.beyond[i][j].empty() && ++pairs == 1)
+        first = models[i].name + " beside " + models[j].name + ": more " + found.beyond[i][j];
+  if (pairs > 0)
+    fmt::print(stderr, "{}: slow-downs predicted beyond what the fit has seen: {}{}\n", program,
+               first, pairs > 1 ? fmt::format(", and {} pairs more", pairs - 1) : "");
 }
 
 found_slowdowns paired_slowdowns(const std::string& where, const slowdown_source& pairs,

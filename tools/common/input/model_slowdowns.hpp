@@ -25,7 +25,8 @@ struct slowdown_source {
 };
 
 /// `predicted`, by the law that ships; LAW.json, by another one; or PAIRS.csv.
-/// Errors   as to_file; `where` is the option, or the place in a file, and `expected` names them all.
+/// Errors   as to_file; `where` is the option, or the place in a file, and `expected` names them
+///          all.
 [[nodiscard]] slowdown_source to_slowdown_source(const std::string& where, const std::string& text,
                                                  const std::string& expected);
 
@@ -56,9 +57,9 @@ struct found_slowdowns {
   }
 };
 
-/// From the counters of the models' kernels, by the law of a file, on as many threads as the machine
-/// has cores. `program` and `where` are for messages, as is `other`: what to name instead for a model
-/// without counters.
+/// From the counters of the models' kernels, by the law of a file, on as many threads as the
+/// machine has cores. `program` and `where` are for messages, as is `other`: what to name instead
+/// for a model without counters.
 /// Errors   bad_option, one line: a model whose kernels have no counters; profiles and a law of
 ///          different GPUs. Those of load_coefficients.
 [[nodiscard]] found_slowdowns predicted_slowdowns(const char* program, const std::string& where,
@@ -66,6 +67,10 @@ struct found_slowdowns {
                                                   const gsched::architecture_limits& sm,
                                                   std::span<const neighbour_model> models,
                                                   const std::string& other);
+
+/// Says in one line on stderr which of these were extrapolated, if any was.
+void warn_of_extrapolation(const char* program, std::span<const neighbour_model> models,
+                           const found_slowdowns& found);
 
 /// Of a file of measured pairs: those that share all SMs, by the profiles' models and batches.
 /// Errors   bad_option, one line: a file without a pair of the models. Those of load_corun_pairs.

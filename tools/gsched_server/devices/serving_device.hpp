@@ -41,8 +41,8 @@ private:
   queued_time& queued_;
 };
 
-/// A kind of device on which a service runs: a simulated GPU, a real one, or a test's. It makes what
-/// differs between them, and outlives its server.
+/// A kind of device on which a service runs: a simulated GPU, a real one, or a test's. It makes
+/// what differs between them, and outlives its server.
 ///
 /// Errors   gsched::error with one line.
 class serving_device {

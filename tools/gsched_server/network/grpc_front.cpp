@@ -125,8 +125,8 @@ void read_terms(terms& t, const grpc::CallbackServerContext& call,
     t.limit(std::chrono::duration_cast<gsched::duration>(by - std::chrono::system_clock::now()));
 }
 
-/// A request of the protocol as one of the service. It refers to the request's memory, and to its own
-/// for contents whose elements have another size in the protocol.
+/// A request of the protocol as one of the service. It refers to the request's memory, and to its
+/// own for contents whose elements have another size in the protocol.
 class decoded {
 public:
   /// Errors   refusal (invalid)
@@ -251,8 +251,8 @@ void fill(ModelInferResponse& to, const ModelInferRequest& request, const served
       if (m.plan.outputs[i].name == asked.name()) add(i);
 }
 
-// Messages are read and written here, since gRPC itself ends a call whose message it cannot read with
-// a status that says something else, and a stream with none.
+// Messages are read and written here, since gRPC itself ends a call whose message it cannot read
+// with a status that says something else, and a stream with none.
 
 /// The bytes are freed. False if they are no request, or not all of one.
 [[nodiscard]] bool try_read(grpc::ByteBuffer& bytes, ModelInferRequest& to) {

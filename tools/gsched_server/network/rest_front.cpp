@@ -145,8 +145,8 @@ public:
   void get_local_ip_and_port(std::string&, int&) const override {}
   socket_t socket() const override { return 0; } // it would be refused from 1024 on, for select()
 
-  /// Reads for a while what the client still sends, so that it gets to the response before it learns
-  /// that the connection is closed.
+  /// Reads for a while what the client still sends, so that it gets to the response before it
+  /// learns that the connection is closed.
   void linger() noexcept {
     tls_.reset(); // which says so, too
     ::shutdown(socket_, SHUT_WR);
@@ -241,7 +241,8 @@ private:
 /// The connection whose request this thread is at.
 inline thread_local connection* current = nullptr;
 
-/// Waits for the end of an inference on the thread of its connection. A client that leaves cancels it.
+/// Waits for the end of an inference on the thread of its connection. A client that leaves cancels
+/// it.
 inline answer infer_and_wait(service& on, service_request&& what) {
   std::mutex mutex;
   std::condition_variable has_ended;

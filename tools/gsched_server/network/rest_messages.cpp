@@ -259,7 +259,8 @@ rest_request::rest_request(std::string_view body, std::optional<std::size_t> jso
                     *json_bytes, body.size()));
   std::string_view rest = json_bytes ? body.substr(*json_bytes) : std::string_view();
   if (body.empty()) refuse_body("the body: empty, expected an object");
-  // A value takes more memory than its text, so no more of them are read than the model has use for.
+  // A value takes more memory than its text, so no more of them are read than the model has use
+  // for.
   std::uint64_t most_json = most_around_elements;
   for (const tensor_spec& t : model.inputs) most_json += t.elements() * most_of_element;
   if (const std::size_t n = json_bytes.value_or(body.size()); n > most_json)

@@ -29,8 +29,8 @@ struct activity_event {
 
 /// Keeps the last events of one device's server, for traces and displays.
 ///
-/// Cost     an event: 32 bytes, six stores, no lock and no allocation; reading copies what it reads,
-///          and never makes the writer wait. 8 MiB for 2^18 events.
+/// Cost     an event: 32 bytes, six stores, no lock and no allocation; reading copies what it
+///          reads, and never makes the writer wait. 8 MiB for 2^18 events.
 /// Threads  events: the server's own; all else: any.
 class activity final : public gsched::server_observer {
 public:

@@ -24,7 +24,8 @@ struct device_figures {
 };
 
 void write(metrics_text& out, const std::vector<device_figures>& all);
-/// Processor time, memory and files of this process, by the names that other programs have for them.
+/// Processor time, memory and files of this process, by the names that other programs have for
+/// them.
 void write_process(metrics_text& out);
 
 } // namespace gsched_server

@@ -21,8 +21,8 @@ struct traced_device {
 
 /// Writes events from `since_ns` on for ui.perfetto.dev: a process for each device, with a track of
 /// its preemptions, a track for each lane, and one of requests for each tenant. Requests that began
-/// before begin at the first event. A segment runs from its submission, or the end of the one before
-/// it on its lane, until its end was seen.
+/// before begin at the first event. A segment runs from its submission, or the end of the one
+/// before it on its lane, until its end was seen.
 void write_trace(std::ostream& out, const std::vector<traced_device>& all, std::int64_t since_ns);
 
 } // namespace gsched_server

@@ -44,8 +44,8 @@ inline constexpr const char* load_header_binary = "endpoint-load-metrics-bin";
 /// In which a client asks for one.
 inline constexpr const char* load_format_header = "endpoint-load-metrics-format";
 
-/// Reports of the last second, at most ten a second: a call costs a reading of the clock and a lock,
-/// else the questions that it was made with.
+/// Reports of the last second, at most ten a second: a call costs a reading of the clock and a
+/// lock, else the questions that it was made with.
 ///
 /// Threads  any.
 class load_meter {

@@ -31,8 +31,8 @@ struct log_entry {
 
 /// Writes one JSON object a line, on a thread of its own.
 ///
-/// Serving never waits for it: where lines come faster than they can be written, the disk is full or
-/// nothing reads the pipe, they are dropped and counted, and the first time one line on standard
+/// Serving never waits for it: where lines come faster than they can be written, the disk is full
+/// or nothing reads the pipe, they are dropped and counted, and the first time one line on standard
 /// error says so.
 ///
 /// Cost     add: a lock, and a move of an entry.

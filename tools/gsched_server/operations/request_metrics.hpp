@@ -22,7 +22,8 @@ namespace gsched_server {
 /// Counts and times of requests, by model and tenant.
 ///
 /// Models and tenants are those of configurations, so that no client can make new series; reloads
-/// can. There are at most most_series pairs: later ones are counted as the model and tenant "other".
+/// can. There are at most most_series pairs: later ones are counted as the model and tenant
+/// "other".
 ///
 /// Cost     a request: two look-ups, a lock, no allocation. 20 KiB for each pair.
 /// Threads  any.

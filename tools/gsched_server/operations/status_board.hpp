@@ -31,8 +31,8 @@ struct observation {
   std::vector<traced_device> recent; ///< their last events
 };
 
-/// Snapshots of a server for displays, as JSON: made when one is asked for, at most two a second for
-/// all that watch, and none while nothing watches.
+/// Snapshots of a server for displays, as JSON: made when one is asked for, at most two a second
+/// for all that watch, and none while nothing watches.
 ///
 /// Threads  any.
 class status_board {
@@ -48,9 +48,9 @@ public:
   };
   [[nodiscard]] std::shared_ptr<const snapshot> latest();
 
-  /// Server-sent events, each with a snapshot, until `write` fails or `wait` says that it is enough.
-  /// False, and nothing is written, where too many watch.
-  /// `wait(t)`: sleeps for t; false to end.
+  /// Server-sent events, each with a snapshot, until `write` fails or `wait` says that it is
+  /// enough. False, and nothing is written, where too many watch. `wait(t)`: sleeps for t; false to
+  /// end.
   bool stream(const std::function<bool(std::string_view)>& write,
               const std::function<bool(std::chrono::milliseconds)>& wait);
 

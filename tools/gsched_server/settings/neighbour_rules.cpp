@@ -30,10 +30,13 @@ gsched::corun_rule rule_for(const settings& s, const common::slowdown_source& so
     all.push_back({m.name, &profiles.back(), m.kernels});
     limits.push_back({m.name, m.slow_down_limit});
   }
-  return rule_of(limits, source.how == common::slowdown_source::kind::pairs
-                             ? paired_slowdowns(s.slow_downs_at, source, all)
-                             : predicted_slowdowns("gsched_server", s.slow_downs_at, source, sm,
-                                                   all, "PAIRS.csv as slow_downs"));
+  const common::found_slowdowns found =
+      source.how == common::slowdown_source::kind::pairs
+          ? paired_slowdowns(s.slow_downs_at, source, all)
+          : predicted_slowdowns("gsched_server", s.slow_downs_at, source, sm, all,
+                                "PAIRS.csv as slow_downs");
+  warn_of_extrapolation("gsched_server", all, found);
+  return rule_of(limits, found);
 }
 
 } // namespace

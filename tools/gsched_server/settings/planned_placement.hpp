@@ -27,8 +27,8 @@ public:
   /// Errors   gsched::error (unknown_name) with one line for a model that the plan does not have.
   [[nodiscard]] std::vector<std::uint32_t> devices_of(std::string_view model) const;
 
-  /// The partitions of the plan that are not whole GPUs, as "3 partitions of 16 to 60 SMs"; empty if
-  /// there are none.
+  /// The partitions of the plan that are not whole GPUs, as "3 partitions of 16 to 60 SMs"; empty
+  /// if there are none.
   [[nodiscard]] std::string partitions() const;
 
 private:
