@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The client channel beside requests from within the process: round trips of a request on a device
-// that takes no time, with a payload of 600 kB in place, also through futures; the latency and the CPU time of a client
-// that waits in each of the three ways for a request of 1 ms; and requests a second of many clients.
-// Every request has to finish; otherwise the program ends with 1.
+// that takes no time, with a payload of 600 kB in place, also through futures; the latency and the
+// CPU time of a client that waits in each of the three ways for a request of 1 ms; and requests a
+// second of many clients. Every request has to finish; otherwise the program ends with 1.
 #include <gsched/channel.hpp>
 #include <gsched/device/device.hpp>
 #include <gsched/policy/fifo.hpp>
@@ -187,8 +187,8 @@ struct processors {
   cpu_set_t dispatcher{}, clients{};
 };
 
-/// So many clients, each with up to 64 requests in flight, and a thread for each. The dispatcher has
-/// a processor of its own, or not.
+/// So many clients, each with up to 64 requests in flight, and a thread for each. The dispatcher
+/// has a processor of its own, or not.
 void throughput(benchmark::State& state) {
   const processors of;
   hosted<instant_device> h(

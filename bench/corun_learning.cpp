@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What learning interference costs the loop of a plan server.
 //
-//   watch/cpu/ns{models=5,beside=4,all=0}  begin and end of a batch and of so many others beside it;
-//                                          it alone is watched, or all of them
-//   close_period/cpu/ns{models=5}          the factors of all models, after a period of 5,000 batches
+//   watch/cpu/ns{models=5,beside=4,all=0}  begin and end of a batch and of so many others
+//                                          beside it; it alone is watched, or all of them
+//   close_period/cpu/ns{models=5}          the factors of all models, after 5,000 batches
 //
-// `models` are copies of the shipped five, under other names. Of each five the first suffers twice as
-// much from its neighbours as its metrics say; if that is not found, the program ends with 1.
+// `models` are copies of the shipped five, under other names. Of each five the first suffers twice
+// as much from its neighbours as its metrics say; if that is not found, the program ends with 1.
 
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/io/latency_csv.hpp>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much graphs on one GPU slow each other: fits the law of contention on measured pairs, reports
-// its errors on held-out rows, predicts, and calibrates graphs. Source: Elvinger et al., SoCC 2025, sections 4 and 5.1,
-// doi:10.1145/3772052.3772270.
+// its errors on held-out rows, predicts, and calibrates graphs. Source: Elvinger et al., SoCC 2025,
+// sections 4 and 5.1, doi:10.1145/3772052.3772270.
 #include "interference/calibration.hpp"
 #include "interference/options.hpp"
 #include "interference/report.hpp"

@@ -290,7 +290,8 @@ private:
     }
   }
 
-  /// What an SM has of warps, registers, shared memory and places for blocks, or a block takes of it.
+  /// What an SM has of warps, registers, shared memory and places for blocks, or a block takes of
+  /// it.
   using parts = std::array<std::uint32_t, 4>;
 
   [[nodiscard]] parts taken_by(const shape& s, bool second) const {
@@ -315,8 +316,8 @@ private:
     for (std::size_t i = 0; i < left.size(); ++i) left[i] -= std::min(left[i], block[i]);
   }
 
-  /// Whether each block of a younger kernel, in the order of their numbers, goes to an SM that could
-  /// hold as many of them as any.
+  /// Whether each block of a younger kernel, in the order of their numbers, goes to an SM that
+  /// could hold as many of them as any.
   void rooms() {
     const auto most = static_cast<std::size_t>(most_shared_) * 6 / 10;
     const struct {

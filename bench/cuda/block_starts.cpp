@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many blocks the GPU's dispatcher starts in a microsecond, and what its work for a kernel of
-// many short blocks costs kernels on other SMs: a graph of 50 short kernels is replayed there, alone
-// and while the other kernel runs. Then what the kernels of a graph lose by the starts of other
-// graphs' kernels, on SMs of their own. Then what a long kernel loses by them, by what it reads.
+// many short blocks costs kernels on other SMs: a graph of 50 short kernels is replayed there,
+// alone and while the other kernel runs. Then what the kernels of a graph lose by the starts of
+// other graphs' kernels, on SMs of their own. Then what a long kernel loses by them, by what it
+// reads.
 
 #include "block_starts/kernels.hpp"
 #include "experiment.hpp"

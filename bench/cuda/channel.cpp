@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of a request goes, whose inputs and outputs are in host memory: by CUDA alone, by a
-// ticket of the process that owns the GPU, and by a client in another process that polls, sleeps
+// Where the time of a request goes, whose inputs and outputs are in host memory: by CUDA alone, by
+// a ticket of the process that owns the GPU, and by a client in another process that polls, sleeps
 // until its request is almost finished, or sleeps until it has ended. All ways are interleaved.
 
 #include "channel/requester.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SMs on which a process's kernels run, and the time of a compute-bound kernel there: one of the
-// processes that bench/cuda/mps_sms.py runs under MPS, or alone. Its parts are streams that share
-// its SMs, or partitions with SMs of their own.
+// The SMs on which a process's kernels run, and the time of a compute-bound kernel there: one of
+// the processes that bench/cuda/mps_sms.py runs under MPS, or alone. Its parts are streams that
+// share its SMs, or partitions with SMs of their own.
 
 #include "mps_sms/run.hpp"
 

@@ -233,7 +233,8 @@ json to_json(const times& t) {
   return {{"p50_us", t.p50}, {"p90_us", t.p90}, {"max_us", t.most}, {"count", t.n}};
 }
 
-/// Replays the victim for that long, each after a pause, with the neighbours replaying at all times.
+/// Replays the victim for that long, each after a pause, with the neighbours replaying at all
+/// times.
 times replay(const placed& victim, const std::vector<std::unique_ptr<placed>>& neighbours,
              double seconds) {
   constexpr double pause = 200e-6;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The scheduler: gsched from core/ to dispatch/. The other parts have headers of their own: trace.hpp,
-/// colocate.hpp, server.hpp, sim.hpp, workload.hpp, interference.hpp, partition.hpp, serving.hpp,
-/// io.hpp, and those of CUDA.
+/// The scheduler: gsched from core/ to dispatch/. The other parts have headers of their own:
+/// trace.hpp, colocate.hpp, server.hpp, sim.hpp, workload.hpp, interference.hpp, partition.hpp,
+/// serving.hpp, io.hpp, and those of CUDA.
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/id.hpp>

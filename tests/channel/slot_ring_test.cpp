@@ -89,8 +89,8 @@ TEST_CASE("slot ring: a message is whole when another thread reads it") {
   CHECK(right);
 }
 
-/// The protocol of going to sleep, in every interleaving of its steps: the writer writes, then looks
-/// whether the reader sleeps; the reader says that it sleeps, then looks for a message.
+/// The protocol of going to sleep, in every interleaving of its steps: the writer writes, then
+/// looks whether the reader sleeps; the reader says that it sleeps, then looks for a message.
 TEST_CASE("slot ring: in every interleaving a reader that sleeps is woken") {
   int lost = 0, orders = 0;
   for (unsigned order = 0; order < 16; ++order) { // bit n: whose step the n-th is

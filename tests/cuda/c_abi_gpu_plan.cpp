@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Serving by plans through the C ABI, on a GPU: requests of several threads in batches, each with its
-// own result, from memory of all kinds.
+// Serving by plans through the C ABI, on a GPU: requests of several threads in batches, each with
+// its own result, from memory of all kinds.
 #include "cuda/c_abi_gpu_model.hpp"
 #include "cuda/needs_gpu.hpp"
 

@@ -14,7 +14,8 @@ namespace gsched::testing {
 
 } // namespace gsched::testing
 
-/// The first line of a test that needs so many GPUs: without them, the test is skipped with a message.
+/// The first line of a test that needs so many GPUs: without them, the test is skipped with a
+/// message.
 #define GSCHED_NEEDS_GPUS(count)                                                                   \
   do {                                                                                             \
     if (gsched::testing::gpus_here() < (count)) {                                                  \

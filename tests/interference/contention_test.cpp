@@ -712,8 +712,9 @@ TEST_CASE("contention: accesses to shared memory wait for the wavefronts that ar
   // Each waits for all of the other's: 4 warps with 32 and with 16 wavefronts.
   CHECK(slowdown(law, two, 0) == doctest::Approx(0.99 * 1.5).epsilon(0.05));
   CHECK(slowdown(law, two, 1) == doctest::Approx(0.99 * 3).epsilon(0.05));
-  // A kernel with many accesses under way waits less for each one's: with many warps, or with several
-  // of each, as the latency of one says. So 0.99 * 200 of its own wait for 128 of the other's.
+  // A kernel with many accesses under way waits less for each one's: with many warps, or with
+  // several of each, as the latency of one says. So 0.99 * 200 of its own wait for 128 of the
+  // other's.
   const std::vector<running> wide{{long_access, 4}, {short_access, 32}};
   CHECK(slowdown(law, wide, 1) < 0.6 * slowdown(law, two, 1));
   std::vector<running> deep = two;

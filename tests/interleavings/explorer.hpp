@@ -16,14 +16,14 @@
 #include <vector>
 
 /// Explores every interleaving of a few threads that run the library's own code. The headers in
-/// `replaced`, which come first on the include path of these tests, lead atomics, futexes and sockets
-/// here.
+/// `replaced`, which come first on the include path of these tests, lead atomics, futexes and
+/// sockets here.
 ///
 /// A thread is a fibre that gives way before each access to memory that is shared. Stores that are
-/// not seq_cst wait in a buffer of their thread, in order, as on x86; when one reaches memory is part
-/// of the interleaving. seq_cst stores, exchanges and system calls empty the buffer first. A state is
-/// what is in shared memory, in buffers and in sockets, and what each thread has read so far; a state
-/// that was met before is not explored again, so the search ends though threads loop.
+/// not seq_cst wait in a buffer of their thread, in order, as on x86; when one reaches memory is
+/// part of the interleaving. seq_cst stores, exchanges and system calls empty the buffer first. A
+/// state is what is in shared memory, in buffers and in sockets, and what each thread has read so
+/// far; a state that was met before is not explored again, so the search ends though threads loop.
 namespace gsched::interleavings {
 
 class explorer {

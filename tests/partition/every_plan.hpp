@@ -21,9 +21,9 @@ namespace gsched::testing {
 /// Requests a second, by demand.
 using served_rates = std::vector<double>;
 
-/// Everything that GPUs can serve: enumerates all splits of a GPU, in at most `partitions` if that is
-/// not 0, and all batches on each partition, and drops dominated results. With interference it takes
-/// all batches of all partitions of a GPU together: for few groups, models and batches.
+/// Everything that GPUs can serve: enumerates all splits of a GPU, in at most `partitions` if that
+/// is not 0, and all batches on each partition, and drops dominated results. With interference it
+/// takes all batches of all partitions of a GPU together: for few groups, models and batches.
 class every_plan {
 public:
   every_plan(const latency_table& t, std::span<const model_demand> demands,

@@ -48,8 +48,8 @@ struct answers {
   int shared = 0; ///< partitions
 };
 
-/// Asks for less and for more than all that can be served, `most` times the demands. `also` sees what
-/// was asked and said.
+/// Asks for less and for more than all that can be served, `most` times the demands. `also` sees
+/// what was asked and said.
 template <class Planner, class Also>
 void ask(const Planner& planner, const some_demands& of, double most, answers& count, Also also) {
   if (most == 0) return;
@@ -241,8 +241,8 @@ TEST_CASE("GPUs of more than four shapes: exact returns what others find or the 
 }
 
 TEST_CASE("a search that ended and proves nothing was not cut short") {
-  // Two models on one GPU, which serves both without interference. Nothing is proven of the slow-downs
-  // of a model of interference that is not summed.
+  // Two models on one GPU, which serves both without interference. Nothing is proven of the
+  // slow-downs of a model of interference that is not summed.
   const std::vector<latency_row> rows{{"a", 1, sm_count{8}, from_us(1000)},
                                       {"a", 1, sm_count{16}, from_us(1000)},
                                       {"b", 1, sm_count{8}, from_us(1000)},

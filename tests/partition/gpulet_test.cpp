@@ -73,8 +73,8 @@ TEST_CASE("lines 9 to 11: the size at the knee, or the smallest that serves what
   };
   CHECK(sizes(150) == std::vector<std::uint32_t>{16});
   CHECK(sizes(290) == std::vector<std::uint32_t>{24});
-  // 315 would fit four groups, but the knee is taken first; the rest of the GPU is taken whole. Line
-  // 10 is for the 15 that are left then: 315 again would need three groups more.
+  // 315 would fit four groups, but the knee is taken first; the rest of the GPU is taken whole.
+  // Line 10 is for the 15 that are left then: 315 again would need three groups more.
   CHECK(sizes(315) == std::vector<std::uint32_t>{24, 16});
   CHECK(sizes(501).empty()); // a GPU holds two partitions
   // A curve that bends nowhere downwards has its knee at the whole GPU.

@@ -64,7 +64,8 @@ TEST_CASE("random plans spread to all GPUs that they can, with no fault and noth
         back.gpulets[g].portions = plan->gpulets[g].portions;
     }
     REQUIRE(back == *plan);
-    // Where a GPU stays empty, it can make no partition that another GPU can spare, whole or a model of it.
+    // Where a GPU stays empty, it can make no partition that another GPU can spare, whole or a
+    // model of it.
     for (std::uint32_t empty = 0; empty < shapes.size(); ++empty) {
       if (sms_of(spread, empty) > 0) continue;
       for (const std::vector<gpulet>& here : by_gpu(spread))
@@ -84,7 +85,8 @@ TEST_CASE("the largest partition of the fullest GPU moves, and a region moves as
   CHECK(gpus_of(with_idle_gpus(
             {{partition_of(0, 24), partition_of(0, 8), partition_of(1, 24), partition_of(1, 32)}},
             std::span(four).first(3))) == std::vector<std::uint32_t>{0, 0, 1, 2});
-  // The region has 32 SMs, though two partitions are on them. Another GPU has a region of that number.
+  // The region has 32 SMs, though two partitions are on them. Another GPU has a region of that
+  // number.
   CHECK(
       gpus_of(with_idle_gpus({{partition_of(0, 24), partition_of(0, 32, 1), partition_of(0, 32, 1),
                                partition_of(1, 16, 1), partition_of(1, 16, 1)}},

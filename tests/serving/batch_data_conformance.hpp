@@ -18,8 +18,8 @@
 
 namespace gsched::testing {
 
-/// What model 0 of batch_data_conformance computes, for each request: of inputs a and b, of `length`
-/// numbers each, the outputs a + 3 b and a - b.
+/// What model 0 of batch_data_conformance computes, for each request: of inputs a and b, of
+/// `length` numbers each, the outputs a + 3 b and a - b.
 struct pair_of_sums {
   static constexpr std::size_t length = 5;
   static constexpr std::size_t bytes = length * sizeof(std::uint32_t);
@@ -28,9 +28,9 @@ struct pair_of_sums {
   static std::uint32_t difference(std::uint32_t a, std::uint32_t b) noexcept { return a - b; }
 };
 
-/// Clause B6 of batch_runner, on the GPU of batch_runner_conformance, with pair_of_sums as model 0 in
-/// batches of up to 8. `memory(kind)` gives memory of pair_of_sums::bytes that lives until the end,
-/// of one of `kinds` kinds; `write` and `read` copy between it and the host.
+/// Clause B6 of batch_runner, on the GPU of batch_runner_conformance, with pair_of_sums as model 0
+/// in batches of up to 8. `memory(kind)` gives memory of pair_of_sums::bytes that lives until the
+/// end, of one of `kinds` kinds; `write` and `read` copy between it and the host.
 template <class Runner>
 struct batch_data_conformance {
   Runner& runner;

@@ -424,6 +424,7 @@ TEST_CASE("measure: a kernel waited for a probe if twice the probe takes it that
                                             slowed(alone, slower, 2 * limit), limit));
     }
   }
-  // A depthwise convolution of 490 us beside fp32 that leaves few slots, as measured the first time.
+  // A depthwise convolution of 490 us beside fp32 that leaves few slots, as measured the first
+  // time.
   CHECK(!gsched::cuda::waited_for_probe(3067, 490 * 9.4, limit));
 }

@@ -48,7 +48,8 @@ struct plot_style {
 /// An expression for the text of a value: three digits, all of them from 1000 on.
 [[nodiscard]] std::string gnuplot_text(std::string_view value);
 
-/// Labels of a logarithmic y axis: powers of ten, and twice and five times those where these are few.
+/// Labels of a logarithmic y axis: powers of ten, and twice and five times those where these are
+/// few.
 [[nodiscard]] std::string gnuplot_log_ytics(double least, double most);
 
 /// Runs a script, whose output is the picture.

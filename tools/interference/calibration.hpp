@@ -49,12 +49,13 @@ struct calibrated_by {
 
 /// Looks for what measurements of `known` say of each graph, and sets it there.
 /// - Of rows of `starts` that are beside_starts, in which only the other graph's starts cost it
-///   time: its start_loss, with which the predicted slow-downs of all its rows have the mean of those
-///   measured.
+///   time: its start_loss, with which the predicted slow-downs of all its rows have the mean of
+///   those measured.
 /// - Of rows of `streams` in which a graph stands beside a probe on other SMs that uses 0.8 to 2
 ///   times l2_loss::stream of DRAM: its l2_loss, the mean of all its rows.
 /// - Of pairs on SMs of their own: its factors, by its loss. One pair of factors serves the laws by
-///   kernels and by means: they lessen the sum of both laws' errors, drawn to 1 where pairs are few.
+///   kernels and by means: they lessen the sum of both laws' errors, drawn to 1 where pairs are
+///   few.
 /// The coefficients stay.
 /// Errors   gsched::error (too_small) for pairs none of which is on SMs of their own, and for
 ///          streams or starts none of which is a row as above.

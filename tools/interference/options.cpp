@@ -174,7 +174,8 @@ void declare(command_line& line, raw_options& raw) {
 }
 
 /// The GPU on which the files of the options were measured: by machine.json beside the pairs, or
-/// beside the solo metrics where there are none; otherwise an H200. Refuses files of different GPUs.
+/// beside the solo metrics where there are none; otherwise an H200. Refuses files of different
+/// GPUs.
 measured_gpu gpu_of(const raw_options& raw, command what) {
   std::vector<measured_file> files;
   if (what != command::predict && !raw.corun.empty()) files.push_back({"--corun", raw.corun});

@@ -102,8 +102,9 @@ void table_3(const contention_law& law, std::vector<published>& to) {
 void figure_3(const contention_law& law, std::vector<published>& to) {
   constexpr double mib = 1024 * 1024, l2_of_h100 = 50 * mib;
   const double scale = contention_law::l2_bytes / l2_of_h100;
-  // The paper does not say what this copy takes of L2 or DRAM; that of table 1 is another one. Alone
-  // it hits in L2, or from 26 MB on has no locality left, and then it is slower by its misses.
+  // The paper does not say what this copy takes of L2 or DRAM; that of table 1 is another one.
+  // Alone it hits in L2, or from 26 MB on has no locality left, and then it is slower by its
+  // misses.
   const auto slow = [&](double mb, double l2) {
     constexpr double no_locality_from = 26;
     const bool hits = mb < no_locality_from;

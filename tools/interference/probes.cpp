@@ -40,8 +40,8 @@ kernel_chain with_blocks(const kernel_chain& from, double blocks, double sms) {
   return chain;
 }
 
-/// Whether a kernel of `graph` has to wait for an endless one that runs on all of its SMs: beside the
-/// latter's blocks none of its own fits.
+/// Whether a kernel of `graph` has to wait for an endless one that runs on all of its SMs: beside
+/// the latter's blocks none of its own fits.
 bool waits_for(const kernel_chain& graph, const kernel_chain& endless) {
   constexpr double tiny = 1e-6;
   const chain_kernel& other = endless.kernels.front();
@@ -70,8 +70,8 @@ std::string of_any_blocks(std::string name) {
   return name;
 }
 
-/// The probe with a profile whose blocks are nearest in number: the more of them there are, the less
-/// each one adds to the use of L2 and DRAM.
+/// The probe with a profile whose blocks are nearest in number: the more of them there are, the
+/// less each one adds to the use of L2 and DRAM.
 model_batch nearest(const profile_set& profiles, const model_batch& probe, double blocks) {
   model_batch best = probe;
   double least = std::numeric_limits<double>::max();
@@ -100,7 +100,8 @@ kernel_chain with_threads(const kernel_chain& from, double times) {
   return chain;
 }
 
-/// Refuses a probe whose profile has anything but one kernel, which is endless where it is measured.
+/// Refuses a probe whose profile has anything but one kernel, which is endless where it is
+/// measured.
 void expect_one_kernel(const csv_table& table, const std::string& probe, const kernel_chain& its) {
   if (its.known && (its.kernels.size() != 1 || its.kernels.front().blocks == 0))
     table.refuse("the profile of " + probe + " is not one kernel", "one, which is endless");

@@ -16,13 +16,13 @@ namespace interference {
 void read_probes(group_set& into, workloads& from, const std::filesystem::path& file,
                  gsched::sm_count device);
 
-/// Reads the file kernels.csv of a measurement: kernels of graphs, each by itself, beside an endless
-/// probe that was there first. A kernel takes what its profile says, and so much longer beside the
-/// probe as it took longer by the file. Kernels of less than 10 us are left out, and those that the
-/// probe held up. A probe with other blocks than any profile takes in proportion to them, one with
-/// other threads takes their room.
-/// Errors   gsched::error with one line: those of csv_table and of workloads, and for a graph without
-///          a profile, or with fewer operations than the file says.
+/// Reads the file kernels.csv of a measurement: kernels of graphs, each by itself, beside an
+/// endless probe that was there first. A kernel takes what its profile says, and so much longer
+/// beside the probe as it took longer by the file. Kernels of less than 10 us are left out, and
+/// those that the probe held up. A probe with other blocks than any profile takes in proportion to
+/// them, one with other threads takes their room.
+/// Errors   gsched::error with one line: those of csv_table and of workloads, and for a graph
+///          without a profile, or with fewer operations than the file says.
 void read_kernels(group_set& into, workloads& from, const std::filesystem::path& file,
                   gsched::sm_count device);
 

@@ -144,8 +144,8 @@ probe_errors errors_of(const std::vector<probe_row>& rows, If counts) {
   return e;
 }
 
-/// Errors of all rows by what is beside a probe and where, then those of each suite: a name, and the
-/// errors.
+/// Errors of all rows by what is beside a probe and where, then those of each suite: a name, and
+/// the errors.
 std::vector<std::pair<std::string, probe_errors>>
 errors_beside_probes(const options& o, const std::vector<probe_row>& rows) {
   std::vector<std::pair<std::string, probe_errors>> all;

@@ -43,8 +43,8 @@ double memory_work(const kernel_chain& c) {
   return issue + dram > 0 ? dram / (issue + dram) : 0.5;
 }
 
-/// What a kernel does of the floating-point operations that its busiest pipe could do. Over its part of
-/// DRAM's throughput, this is its operations for each byte over those at the pipe's ridge.
+/// What a kernel does of the floating-point operations that its busiest pipe could do. Over its
+/// part of DRAM's throughput, this is its operations for each byte over those at the pipe's ridge.
 double operations(const chain_kernel& k, double sms) {
   double most = 0;
   for (const resource pipe : {resource::fma, resource::fp16, resource::fp64, resource::tensor})
@@ -110,7 +110,8 @@ std::vector<rule_result> compare_rules(const group_set& groups, const interferen
     made.false_safe += admits && !is_safe[group];
     made.false_unsafe += !admits && is_safe[group];
   };
-  /// The smaller its score, the better a rule likes a group; within its own limit is one up to `most`.
+  /// The smaller its score, the better a rule likes a group; within its own limit is one up to
+  /// `most`.
   const auto judge = [&](const char* name, const std::vector<double>& score,
                          const std::vector<double>& own_score, double most) {
     std::vector<std::size_t> order(all.size());

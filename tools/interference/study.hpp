@@ -75,8 +75,8 @@ predict_all(const gsched::interference_coefficients& c, std::span<const known_gr
 [[nodiscard]] gsched::interference_coefficients neutral_coefficients() noexcept;
 
 /// Fits the coefficients to all groups, starting from those in `into`, and stores them there; then,
-/// unless `once`, again with parts held out, each time drawn to the same start. Groups on SMs of their
-/// own decide them; those that share SMs decide none, and only widen the range that was seen.
+/// unless `once`, again with parts held out, each time drawn to the same start. Groups on SMs of
+/// their own decide them; those that share SMs decide none, and only widen the range that was seen.
 /// Errors   those of the fits.
 [[nodiscard]] std::vector<findings> study(const group_set& all, const std::vector<subject>& asked,
                                           bool once, gsched::interference_coefficients& into,

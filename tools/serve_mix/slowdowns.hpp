@@ -17,9 +17,9 @@ namespace serve_mix {
 ///    arrive, and the median latency of each over its latency alone (facts.solo);
 ///  - a file of measured pairs.
 ///
-/// Errors   bad_option, one line: a model whose kernels have no counters, for a prediction; profiles
-///          and a law of different GPUs; a file without a pair of the mix. Those of load_corun_pairs
-///          and load_coefficients.
+/// Errors   bad_option, one line: a model whose kernels have no counters, for a prediction;
+///          profiles and a law of different GPUs; a file without a pair of the mix. Those of
+///          load_corun_pairs and load_coefficients.
 void find_slowdowns(platform& on, const options& from, std::span<const gsched::profile> models,
                     workload_facts& facts);
 

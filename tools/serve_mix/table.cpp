@@ -78,8 +78,9 @@ void print_overall(std::ostream& out, const options& from, std::span<const run_r
   print(out, runs, columns, eligible, terminal);
 }
 
-/// Mean and 99th percentile of each policy over those of `direct`, of all requests and by model, for
-/// the eligible policies; nothing where direct was not run, or not all of its requests finished.
+/// Mean and 99th percentile of each policy over those of `direct`, of all requests and by model,
+/// for the eligible policies; nothing where direct was not run, or not all of its requests
+/// finished.
 void print_over_direct(std::ostream& out, const options& from, std::span<const run_result> runs,
                        const std::vector<bool>& eligible, bool terminal) {
   const auto direct = std::find_if(runs.begin(), runs.end(),

@@ -22,8 +22,8 @@
 namespace serve_partitions {
 
 /// In place of a planner, without partitions and plans. whole: a GPU runs one batch at a time.
-/// streams: each model has a stream on all SMs of each GPU. priorities: that, and the model with the
-/// shortest SLO has the most urgent stream.
+/// streams: each model has a stream on all SMs of each GPU. priorities: that, and the model with
+/// the shortest SLO has the most urgent stream.
 inline constexpr std::string_view whole_gpu = "whole", streams = "streams",
                                   priorities = "priorities";
 [[nodiscard]] constexpr bool has_streams(std::string_view planner) noexcept {

@@ -37,8 +37,8 @@ interference_function true_interference(const options& o) {
                                  o.shared_error - 1);
 }
 
-/// Every GPU whole, for all models or, at the same time, for each of them, with the largest batches that leave half of
-/// the SLO for waiting; this plan guarantees nothing.
+/// Every GPU whole, for all models or, at the same time, for each of them, with the largest batches
+/// that leave half of the SLO for waiting; this plan guarantees nothing.
 partition_plan whole_gpus(const options& o, const latency_table& table,
                           std::span<const model_demand> demands) {
   partition_plan plan;

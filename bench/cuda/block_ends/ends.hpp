@@ -5,8 +5,9 @@
 
 /// When the SMs are done with each kernel of a captured graph.
 ///
-/// A kernel runs, and one with a block for each SM, which needs a whole SM, waits behind it: each of
-/// its blocks starts when the last block of the kernel on that SM has ended, and writes the time.
+/// A kernel runs, and one with a block for each SM, which needs a whole SM, waits behind it: each
+/// of its blocks starts when the last block of the kernel on that SM has ended, and writes the
+/// time.
 extern "C" {
 
 struct block_ends_row {

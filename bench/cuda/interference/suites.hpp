@@ -45,8 +45,8 @@ struct run_options {
   std::string json;
 };
 
-/// Seconds after which an experiment counts as one that hangs: turns alone, beside and of the probe alone,
-/// each by turn_ms, and a victim that is held up for eight of them, all with some room.
+/// Seconds after which an experiment counts as one that hangs: turns alone, beside and of the probe
+/// alone, each by turn_ms, and a victim that is held up for eight of them, all with some room.
 [[nodiscard]] constexpr double hangs_after(const run_options& o) noexcept {
   return 40 + 1e-3 * o.turn_ms * (4.0 * o.turns + 16);
 }

@@ -18,8 +18,9 @@
 
 namespace mps_sms {
 
-/// Kernels of one stream: blocks that stay on their SMs until they are released, and a kernel of one
-/// wave that is timed. Both multiply fp32 numbers in four chains, which takes an SM's issue slots.
+/// Kernels of one stream: blocks that stay on their SMs until they are released, and a kernel of
+/// one wave that is timed. Both multiply fp32 numbers in four chains, which takes an SM's issue
+/// slots.
 ///
 /// The SMs of a part are counted, as an MPS client need not know its limit: a first kernel of four
 /// small blocks for each SM of the GPU leaves none empty. The held blocks are so few and small that

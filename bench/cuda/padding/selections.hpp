@@ -49,8 +49,8 @@ inline constexpr std::array every_selection{
 
 /// The number of blocks of a co-runner beside a real-time kernel; 0: not selected.
 ///
-/// `corunner.facts.level` is the level of both together. `most` is what pad_limits allows, used where
-/// the selection has a predicted limit.
+/// `corunner.facts.level` is the level of both together. `most` is what pad_limits allows, used
+/// where the selection has a predicted limit.
 [[nodiscard]] inline std::uint32_t blocks_for(selection by, const gsched::moving_kernel& real_time,
                                               const gsched::moving_kernel& corunner,
                                               const gsched::quiet_options& quiet,

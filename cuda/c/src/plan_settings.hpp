@@ -65,9 +65,9 @@ struct plan_model_shape {
 [[nodiscard]] gsched_plan_model plan_model_of(const gsched_plan_model* models, std::uint32_t i);
 [[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
 
-/// Refuses a file that was measured on another GPU than that of `here`, by the machine.json beside it.
-/// Returns a line that says which were measured with other versions; empty if none was. Files without
-/// machine.json are not compared.
+/// Refuses a file that was measured on another GPU than that of `here`, by the machine.json beside
+/// it. Returns a line that says which were measured with other versions; empty if none was. Files
+/// without machine.json are not compared.
 /// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the option and the file; those of
 ///          load_machine.
 /// `here` gets the versions of libraries of `how`.
@@ -86,16 +86,16 @@ struct foreseen_offer : plan_offer {
   }
 };
 
-/// What a plan_server serves. Reads the files. Each GPU of the settings has the shape `gpu`, and SMs with
-/// the limits `sm`.
+/// What a plan_server serves. Reads the files. Each GPU of the settings has the shape `gpu`, and
+/// SMs with the limits `sm`.
 /// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a
 ///          profile of another kind of GPU.
 [[nodiscard]] foreseen_offer offer_of(const plan_settings& how,
                                       std::span<const plan_model_shape> models,
                                       const gpu_shape& gpu, const architecture_limits& sm);
 
-/// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's of
-/// the channel.
+/// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's
+/// of the channel.
 class planned final : public planned_model {
 public:
   using planned_model::planned_model;

@@ -19,8 +19,8 @@ struct served_plan {
 };
 
 /// Reads the graphs of the models, and opens a server that serves them by plans on the GPUs.
-/// Errors   those of gsched_plan_open; refusal for GPUs of several kinds, and for a graph's buffer that is
-///          on another GPU than the graph.
+/// Errors   those of gsched_plan_open; refusal for GPUs of several kinds, and for a graph's buffer
+///          that is on another GPU than the graph.
 [[nodiscard]] served_plan serve_plan_on_gpu(const plan_settings& how,
                                             const gsched_plan_model* models, std::uint32_t count);
 

@@ -48,8 +48,8 @@ struct program_node : action {
   CUDA_MEMCPY3D copy{};
   CUDA_MEMSET_NODE_PARAMS set{};
   std::optional<memory_work> work; ///< the kernel that can replace a set or a copy
-  /// Of the kernel; of one that replaces a set or a copy, the most urgent of the operations directly
-  /// before and behind it, since sets and copies are captured without a priority.
+  /// Of the kernel; of one that replaces a set or a copy, the most urgent of the operations
+  /// directly before and behind it, since sets and copies are captured without a priority.
   int priority = 0;
 
   /// Reads the captured node. `where`: "graph resnet18: operation 3".

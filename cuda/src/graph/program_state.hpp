@@ -35,8 +35,8 @@ struct program::state {
 
   /// Reads the nodes of `flat` into `nodes`, `facts` and operations.
   [[nodiscard]] std::vector<operation> read_operations(const std::string& where);
-  /// Selects the empty nodes of a range that are replaced by direct edges. In a graph that forks, an
-  /// empty node splits the graph as a copy does. An empty node that would become too many edges
+  /// Selects the empty nodes of a range that are replaced by direct edges. In a graph that forks,
+  /// an empty node splits the graph as a copy does. An empty node that would become too many edges
   /// stays; in a range with gates a kernel replaces it.
   [[nodiscard]] std::vector<bool> left_out(std::span<const flat_node> range,
                                            std::uint32_t base) const;

@@ -41,9 +41,9 @@ struct driver_memory {
   return sum;
 }
 
-/// Plans the copies between the buffers of a program and the memory of a batch's requests: of request
-/// r and buffer b to or from `data[r x buffers + b]`, where that is not null. Copies that continue
-/// each other on both sides become one, within an allocation.
+/// Plans the copies between the buffers of a program and the memory of a batch's requests: of
+/// request r and buffer b to or from `data[r x buffers + b]`, where that is not null. Copies that
+/// continue each other on both sides become one, within an allocation.
 ///
 /// `staging` returns pinned memory of bytes_of(buffers, batch); it is called only if it is needed.
 ///
@@ -78,7 +78,8 @@ public:
   }
 
 private:
-  /// Calls copy(on the GPU, there, staged or null, bytes, whether it is in the former's allocation).
+  /// Calls copy(on the GPU, there, staged or null, bytes, whether it is in the former's
+  /// allocation).
   template <class Address, class Memory, class Staging, class Copy>
   static void visit(std::span<const batch_buffer> buffers, std::span<Address> data,
                     std::uint32_t batch, const Memory& memory, Staging& staging, Copy copy) {

@@ -9,8 +9,8 @@
 
 namespace gsched::cuda {
 
-/// Pinned memory for batches whose requests are in pageable memory, in blocks of one size. Blocks may
-/// outlive the pool.
+/// Pinned memory for batches whose requests are in pageable memory, in blocks of one size. Blocks
+/// may outlive the pool.
 ///
 /// Threads  any.
 class staging_pool {

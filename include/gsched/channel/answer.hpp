@@ -23,7 +23,8 @@ struct answer {
 };
 
 /// A request that was submitted, as its submitter holds it. Every request ends once, at the latest
-/// with its client. Dropping this does not cancel the request; its payload is given back at its end.
+/// with its client. Dropping this does not cancel the request; its payload is given back at its
+/// end.
 ///
 /// Errors   std::future_error for a wait or get without a request, or after get.
 /// Threads  one at a time for one object; any thread.

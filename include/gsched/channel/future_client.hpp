@@ -99,8 +99,8 @@ public:
     return state_->client.most_in_flight();
   }
 
-  /// Ends the connection. All requests have ended when it returns, those without a reply as unknown;
-  /// not so where a callback calls it, or a forked child. Again: waits for the same.
+  /// Ends the connection. All requests have ended when it returns, those without a reply as
+  /// unknown; not so where a callback calls it, or a forked child. Again: waits for the same.
   void close() {
     if (::getpid() != process_) return;
     state_->client.close();

@@ -42,7 +42,8 @@ struct host_options {
   mode_t mode = 0600; ///< of the socket's file: who may connect
   std::uint32_t most_clients = 1024;
   /// Connections that one process may make, a second in the long run and at once; a rate of 0: any.
-  /// Beyond them a client is refused, so that a process that connects in a loop costs others little.
+  /// Beyond them a client is refused, so that a process that connects in a loop costs others
+  /// little.
   double connect_rate = 100;
   double connect_burst = 1024;
   /// What this client gets, by the credentials of its process. Throws gsched::error to refuse it.

@@ -141,8 +141,8 @@ struct layout {
   }
 
   [[nodiscard]] constexpr std::uint64_t client_words_at() const noexcept { return 64; }
-  /// A word for each request in flight, which chooses it: 1 if it is to be cancelled. Not one for each
-  /// slot, since requests of several laps of the ring can be in flight at once.
+  /// A word for each request in flight, which chooses it: 1 if it is to be cancelled. Not one for
+  /// each slot, since requests of several laps of the ring can be in flight at once.
   [[nodiscard]] constexpr std::uint64_t cancels_at() const noexcept { return 128; }
   [[nodiscard]] constexpr std::uint64_t requests_at() const noexcept {
     return up(cancels_at() + std::uint64_t{slots} * sizeof(std::uint32_t), 64);

@@ -14,8 +14,8 @@
 namespace gsched::channel {
 
 /// A piece of a client's arena that holds the inputs of a request, and behind them its outputs. The
-/// piece is free again when its payload is destroyed. It may outlive the future_client, whose memory
-/// stays until then.
+/// piece is free again when its payload is destroyed. It may outlive the future_client, whose
+/// memory stays until then.
 ///
 /// Errors   none; a type that does not fit the alignment of the outputs is a bug (asserted).
 /// Threads  one at a time.

@@ -97,8 +97,8 @@ public:
   [[nodiscard]] std::uint32_t number() const noexcept { return client_.number(); }
 
   // Replies -----------------------------------------------------------------------------------
-  /// None if no reply has come in time; with zero it does not wait. Replies that were there when the
-  /// connection ended are read first.
+  /// None if no reply has come in time; with zero it does not wait. Replies that were there when
+  /// the connection ended are read first.
   [[nodiscard]] std::optional<reply> read_result_within(duration most) {
     const reading one(*this);
     try {
@@ -120,8 +120,8 @@ public:
   }
 
   /// Ends the connection; a thread that waits for a reply is woken. Requests without a reply are of
-  /// unknown outcome. What is in the arena stays until the client is destroyed. In a forked child it
-  /// does nothing.
+  /// unknown outcome. What is in the arena stays until the client is destroyed. In a forked child
+  /// it does nothing.
   void close() noexcept {
     if (!is_here()) return;
     closed_.store(true, sync::relaxed); // unordered: only says why the connection has ended

@@ -13,11 +13,12 @@
 namespace gsched::channel {
 
 /// A file descriptor that a listener keeps open until its process has no other left. It then gives
-/// this one to the next connection, and tells that client why it is refused. Without a spare one the
-/// client would wait, and get no answer.
+/// this one to the next connection, and tells that client why it is refused. Without a spare one
+/// the client would wait, and get no answer.
 ///
-/// Listeners of one process accept one at a time, so none takes what another frees for a connection.
-/// Where other code takes it, accept() fails with EMFILE, and the client waits for the next call.
+/// Listeners of one process accept one at a time, so none takes what another frees for a
+/// connection. Where other code takes it, accept() fails with EMFILE, and the client waits for the
+/// next call.
 ///
 /// Threads  one at a time, each with an object of its own.
 class spare_descriptor {
@@ -46,8 +47,8 @@ public:
     return {};
   }
 
-  /// Closes a refused connection, whose place the spare descriptor takes at the same moment: no other
-  /// thread gets it.
+  /// Closes a refused connection, whose place the spare descriptor takes at the same moment: no
+  /// other thread gets it.
   void put_back(int socket) noexcept {
     if (::dup3(source_.get(), socket, O_CLOEXEC) < 0)
       ::close(socket);

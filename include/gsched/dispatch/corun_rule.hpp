@@ -35,8 +35,9 @@ struct corun_slowdown {
   double by = 1;
 };
 
-/// What a corun_rule does with two models for which it has no slow-down. A named model beside itself
-/// is no such pair: its jobs run beside one another unless the rule has a slow-down for that.
+/// What a corun_rule does with two models for which it has no slow-down. A named model beside
+/// itself is no such pair: its jobs run beside one another unless the rule has a slow-down for
+/// that.
 enum class unknown_pairs : std::uint8_t {
   allowed, ///< they may run side by side
   refused  ///< they do not; a job of a model that is not named runs alone
@@ -50,13 +51,13 @@ enum class unknown_pairs : std::uint8_t {
 /// well, and too low where several overflow a cache that two of them fit into.
 ///
 /// Source   Elvinger et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270: a scheduler that
-///          finds pairs suitable for co-location by predicted slow-downs. The limit for each model and
-///          the sum over several are ours.
+///          finds pairs suitable for co-location by predicted slow-downs. The limit for each model
+///          and the sum over several are ours.
 /// Units    slow-downs are ratios, kept in steps of 0.0001. Below 1 they count as 1, and above
 ///          most_slowdown as that.
 /// Errors   the constructor throws gsched::error, one line: bad_option for a model that is named
-///          twice, a limit below 1 or that is no number, and a slow-down that is not a finite number
-///          above 0; unknown_name for a slow-down of a model that is not named.
+///          twice, a limit below 1 or that is no number, and a slow-down that is not a finite
+///          number above 0; unknown_name for a slow-down of a model that is not named.
 /// Cost     set-up O(pairs log models) and O(models^2) memory; queries O(1), row_of O(log models).
 /// Threads  immutable after construction.
 class corun_rule {
@@ -100,8 +101,8 @@ public:
   }
 
   /// A rule for models whose slow-downs side by side are slowdowns(i, j), an array of two: of model
-  /// i beside model j, and of j beside i. It is called once for each pair with i <= j. With chains of
-  /// the models' kernels and fitted coefficients, that is pair_slowdowns (interference/):
+  /// i beside model j, and of j beside i. It is called once for each pair with i <= j. With chains
+  /// of the models' kernels and fitted coefficients, that is pair_slowdowns (interference/):
   ///
   ///   corun_rule::predicted(models, [&](std::size_t i, std::size_t j) {
   ///     return pair_slowdowns(chains[i], chains[j], coefficients);

@@ -21,8 +21,9 @@ namespace gsched {
 /// and last; on_almost_finished comes at most once, before the last known work of the job is
 /// submitted; `expected` is the time until that work ends if what is queued before it on its lane
 /// takes as long as expected. (For a body that waits in a synchronous call, this is the last work
-/// that jobs of its model are expected to have; it may not be the last.) on_submit comes before on_segment_end of
-/// the same segment. on_segment_end also comes for a preempted segment, but not for an evicted one.
+/// that jobs of its model are expected to have; it may not be the last.) on_submit comes before
+/// on_segment_end of the same segment. on_segment_end also comes for a preempted segment, but not
+/// for an evicted one.
 ///
 /// A listener may have these members too, which are called if the classes are isolated:
 ///   on_preempt(now)             best-effort work is being preempted

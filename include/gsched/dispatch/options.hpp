@@ -24,22 +24,22 @@ enum class lane_use : std::uint8_t {
   client  ///< each client has a lane, assigned round robin, like programs with a stream a user
 };
 
-/// Which models the dispatcher keeps apart. A job whose model does not fit beside the jobs in flight
-/// gets no segment, and the others go on; models are found in the rule by their names.
+/// Which models the dispatcher keeps apart. A job whose model does not fit beside the jobs in
+/// flight gets no segment, and the others go on; models are found in the rule by their names.
 ///
 /// Real-time jobs are never refused. Best-effort work that does not fit beside them gets no segment
-/// while they are in flight; what is in flight already ends, unless preemption takes it back. Copies
-/// and memsets outside programs are not counted and not refused, and neither is the co-runner of a
-/// padded program refused, because add_padded has chosen it for that program. Segments of one job
-/// are no neighbours of each other.
+/// while they are in flight; what is in flight already ends, unless preemption takes it back.
+/// Copies and memsets outside programs are not counted and not refused, and neither is the
+/// co-runner of a padded program refused, because add_padded has chosen it for that program.
+/// Segments of one job are no neighbours of each other.
 struct corun_options {
   static constexpr duration default_most_wait = std::chrono::milliseconds{1};
 
   std::shared_ptr<const corun_rule> rule{}; ///< null: all models run side by side
   /// After this time the others make room for a refused job: from then on no segment starts that
-  /// would keep it waiting. Smaller is fairer to models that are kept apart; each change from one to
-  /// the other leaves lanes empty for about a segment. run_to_completion: never, so a model can wait
-  /// as long as jobs of another one arrive.
+  /// would keep it waiting. Smaller is fairer to models that are kept apart; each change from one
+  /// to the other leaves lanes empty for about a segment. run_to_completion: never, so a model can
+  /// wait as long as jobs of another one arrive.
   duration most_wait = default_most_wait;
 };
 

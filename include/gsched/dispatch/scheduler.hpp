@@ -65,8 +65,8 @@ struct job_terms {
 ///     s.submit(infer, {.deadline = 5ms});
 ///     s.run();
 ///
-/// Errors   as dispatcher; unknown_name for a client or model that was not added; device_failed, from
-///          step() and run(), with the line of a device that tells failure().
+/// Errors   as dispatcher; unknown_name for a client or model that was not added; device_failed,
+///          from step() and run(), with the line of a device that tells failure().
 /// Cost     as dispatcher, and one record for each job, which is used again.
 /// Threads  one owner; no locking.
 template <device Device, class Policy, accountant Accountant = aggregate_accountant,

@@ -19,8 +19,8 @@ namespace gsched {
 /// their predicted slow-downs are extrapolations. Empty if nothing.
 ///
 /// Differs  from a bound of each kernel: demands are means of a replay, as in seen_range. Resources
-///          of SMs count where all graphs share one partition, and from half of the capacity, because
-///          the law adds next to nothing below.
+///          of SMs count where all graphs share one partition, and from half of the capacity,
+///          because the law adds next to nothing below.
 /// Cost     O(kernels).
 [[nodiscard]] inline std::string beyond_fit(const seen_range& seen,
                                             std::span<const corunner> graphs) {

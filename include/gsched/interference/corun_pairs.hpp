@@ -45,9 +45,9 @@ struct corun_pair {
 /// Slow-downs by names of graphs: the slowed one, then its neighbour.
 using named_slowdowns = std::map<std::pair<std::string, std::string>, double>;
 
-/// The slow-downs of pairs that share all SMs of a device. A graph is named MODEL_bBATCH, as its profile
-/// is. Of a pair that was measured several times the largest counts; beside itself a graph has the
-/// larger slow-down of its two instances.
+/// The slow-downs of pairs that share all SMs of a device. A graph is named MODEL_bBATCH, as its
+/// profile is. Of a pair that was measured several times the largest counts; beside itself a graph
+/// has the larger slow-down of its two instances.
 ///
 /// Cost     O(pairs x log pairs).
 [[nodiscard]] inline named_slowdowns slowdowns_by_name(std::span<const corun_pair> pairs,

@@ -14,9 +14,9 @@
 
 namespace gsched {
 
-/// Simulates graphs that are replayed without a pause, side by side: kernel beside kernel, and block
-/// beside block where graphs share SMs. Returns the slow-down of each graph: its median replay, or that
-/// of the window's rank, over a replay alone. The chains have to outlive the call.
+/// Simulates graphs that are replayed without a pause, side by side: kernel beside kernel, and
+/// block beside block where graphs share SMs. Returns the slow-down of each graph: its median
+/// replay, or that of the window's rank, over a replay alone. The chains have to outlive the call.
 ///
 /// Source   the workload-level estimate from a kernel-level one that Elvinger et al. ask for: SoCC
 ///          2025, section 5.1, doi:10.1145/3772052.3772270.

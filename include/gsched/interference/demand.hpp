@@ -47,7 +47,8 @@ inline constexpr double copies_reach_of_dram = 0.82;
 
 /// What one kernel takes of each resource when it runs alone.
 ///
-/// Units    use: parts of a resource's capacity, 0 to 1; of an SM with its blocks, or of the device.
+/// Units    use: parts of a resource's capacity, 0 to 1; of an SM with its blocks, or of the
+///          device.
 struct demand {
   std::array<double, resources> use{};
   double kept = 0;          ///< part of its L2 traffic that hits: 0 to 1
@@ -67,8 +68,9 @@ struct demand {
   bool operator==(const demand&) const noexcept = default;
   [[nodiscard]] double& of(resource r) noexcept { return use[index(r)]; }
   [[nodiscard]] double of(resource r) const noexcept { return use[index(r)]; }
-  /// How many accesses it has waiting at DRAM, over those of a kernel whose accesses take as long as on
-  /// an idle device: 1, and as much more as they take longer, as far as DRAM is what it waits for.
+  /// How many accesses it has waiting at DRAM, over those of a kernel whose accesses take as long
+  /// as on an idle device: 1, and as much more as they take longer, as far as DRAM is what it waits
+  /// for.
   [[nodiscard]] double accesses_ahead() const noexcept {
     const double filled = std::min(1.0, of(resource::dram) / copies_reach_of_dram);
     return 1 + filled * filled * (std::max(1.0, access_cycles / l2_miss_cycles) - 1);
@@ -97,7 +99,8 @@ struct demand {
 }
 
 /// How much others feel of a kernel's traffic: the more, the longer its warps wait for it, as more
-/// accesses are under way at once. 1 in the mean over the traffic of graphs, and where that is not known.
+/// accesses are under way at once. 1 in the mean over the traffic of graphs, and where that is not
+/// known.
 ///
 /// Source   as felt_of_memory.
 [[nodiscard]] inline double weight_of_traffic(const warp_waits& w) noexcept {
@@ -108,17 +111,17 @@ struct demand {
 /// How long an access waits that queues behind the loads of a kernel, in cycles: as long as these
 /// take more than on an idle device, while any of them are under way.
 ///
-/// Source   an H100: 640 cycles for loads of copies of 4 GiB that use little of it, of whose accesses
-///          half are hits.
+/// Source   an H100: 640 cycles for loads of copies of 4 GiB that use little of it, of whose
+///          accesses half are hits.
 [[nodiscard]] inline double queue_behind(const warp_waits& w, double kept) noexcept {
   constexpr double always = 0.85; // part of the warps' time from which some always wait
   const double idle = l2_hit_cycles * kept + l2_miss_cycles * (1 - kept);
   return std::max(0.0, w.load_cycles - idle) * std::min(1.0, w.memory / always);
 }
 
-/// For how long the shared memory of a kernel's blocks, so many bytes on each of `sms` SMs, lasts it at
-/// the rate of its traffic with L2: products load tiles ahead, by a part of that. 0 of a kernel that has
-/// no such buffers, and where that is not known.
+/// For how long the shared memory of a kernel's blocks, so many bytes on each of `sms` SMs, lasts
+/// it at the rate of its traffic with L2: products load tiles ahead, by a part of that. 0 of a
+/// kernel that has no such buffers, and where that is not known.
 ///
 /// Units    microseconds.
 [[nodiscard]] inline double buffer_us_of(const kernel_counters& c, double bytes_on_sm,
@@ -128,10 +131,12 @@ struct demand {
   return bytes_on_sm * sms * c.us / c.l2_bytes;
 }
 
-/// How long the accesses of a kernel with such buffers take, as far as an SM has them under way at once:
-/// at the rate of its traffic, so many bytes. The counters of loads do not have these accesses.
+/// How long the accesses of a kernel with such buffers take, as far as an SM has them under way at
+/// once: at the rate of its traffic, so many bytes. The counters of loads do not have these
+/// accesses.
 ///
-/// Source   products of matrices with vectors beside copies, on one H200: 40 to 60 KB predict them alike.
+/// Source   products of matrices with vectors beside copies, on one H200: 40 to 60 KB predict them
+///          alike.
 /// Units    cycles of an SM.
 [[nodiscard]] inline double buffered_access_cycles(const kernel_counters& c, double bytes_on_sm,
                                                    double sms) noexcept {
@@ -139,17 +144,17 @@ struct demand {
   return cycles_a_us * buffer_us_of(c, std::min(most_bytes, bytes_on_sm), sms);
 }
 
-/// For how many cycles a warp waits after each of its instructions for the fixed time of that, in the
-/// mean: next to 0 of one that issues long runs of instructions. 1 where it is not known.
+/// For how many cycles a warp waits after each of its instructions for the fixed time of that, in
+/// the mean: next to 0 of one that issues long runs of instructions. 1 where it is not known.
 [[nodiscard]] inline double fixed_stall_of(const kernel_counters& c) noexcept {
   constexpr double warp_slots = 64; // of an SM, of all GPUs since Volta but small ones
   if (!(c.ipc > 0) || !(c.waits.executing > 0)) return 1;
   return std::max(0.0, c.waits.executing * c.warps_active * warp_slots / c.ipc - 1);
 }
 
-/// How long a load waits behind accesses to shared memory with bank conflicts, as it is served where
-/// they are, if the kernel has so many warps on the SM: few conflicts pass between loads, many follow
-/// one another.
+/// How long a load waits behind accesses to shared memory with bank conflicts, as it is served
+/// where they are, if the kernel has so many warps on the SM: few conflicts pass between loads,
+/// many follow one another.
 ///
 /// Source   networks beside 8-, 16- and 32-way conflicts of four warps, on an H100 and an H200.
 [[nodiscard]] inline double conflict_cycles(const demand& d, double warps) noexcept {
@@ -200,10 +205,11 @@ struct demand {
 /// are one wave; 0 if it is not known, and below a half, so that each block takes some time.
 /// `coverage` is the part of the device's SMs that has blocks.
 ///
-/// Source   the time in which SMs have warps: of a kernel's time under the profiler they have none for
-///          before_us, and then as blocks have ended. Of 864 kernels of 8 us and more of PyTorch's
-///          graphs on one H200 this correlates by 0.94 to 1.00 with the ends that were measured, of
-///          678 shorter ones by 0.25, with the same mean (bench/block_ends.py --profiles).
+/// Source   the time in which SMs have warps: of a kernel's time under the profiler they have none
+///          for before_us, and then as blocks have ended. Of 864 kernels of 8 us and more of
+///          PyTorch's graphs on one H200 this correlates by 0.94 to 1.00 with the ends that were
+///          measured, of 678 shorter ones by 0.25, with the same mean (bench/block_ends.py
+///          --profiles).
 [[nodiscard]] inline double ends_early(const kernel_counters& c, double coverage) noexcept {
   constexpr double before_us = 0.85, most = 0.45;
   if (!(c.sm_active > 0) || !(c.us > 0) || !(coverage > 0)) return 0;

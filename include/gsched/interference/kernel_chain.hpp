@@ -161,9 +161,9 @@ namespace detail {
   return last_sms < device ? to(device, std::max(1e-3, whole)) : whole;
 }
 
-/// The time on so many SMs of a kernel that on all of them takes as long as the dispatcher needs for
-/// its blocks of one warp: as long as the dispatcher, or those SMs, need to start them. Empty for
-/// others.
+/// The time on so many SMs of a kernel that on all of them takes as long as the dispatcher needs
+/// for its blocks of one warp: as long as the dispatcher, or those SMs, need to start them. Empty
+/// for others.
 [[nodiscard]] inline std::optional<double> starting_us(const chain_kernel& k, double alone_us,
                                                        double sms) noexcept {
   if (k.warps > 1 || !replay_law::keeps_dispatcher(replay_law::dispatch_use(k.blocks, alone_us)))

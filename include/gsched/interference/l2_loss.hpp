@@ -8,14 +8,14 @@
 namespace gsched {
 
 /// What a graph loses when its neighbours push its data out of L2: how much longer a replay then
-/// takes, as a part of its time alone. A slow stream of data on other SMs measures it (`interference
-/// calibrate --probes`). No counter of the graph alone tells it, as most hits in L2 are on data that
-/// was used just before, which no neighbour pushes out in between. So where it is not known,
-/// predictions kernel by kernel take the usual one if it is known what warps wait for, and all others
-/// none.
+/// takes, as a part of its time alone. A slow stream of data on other SMs measures it
+/// (`interference calibrate --probes`). No counter of the graph alone tells it, as most hits in L2
+/// are on data that was used just before, which no neighbour pushes out in between. So where it is
+/// not known, predictions kernel by kernel take the usual one if it is known what warps wait for,
+/// and all others none.
 ///
-/// Source   L2 pollution as in Elvinger et al., SoCC 2025, section 4.3, doi:10.1145/3772052.3772270;
-///          how it was chosen: docs/research/l2_loss.md.
+/// Source   L2 pollution as in Elvinger et al., SoCC 2025, section 4.3,
+///          doi:10.1145/3772052.3772270; how it was chosen: docs/research/l2_loss.md.
 /// Units    parts of the time alone, 0 to `most`.
 /// Order    beside() never falls with the neighbours' traffic.
 struct l2_loss {

@@ -32,7 +32,8 @@ inline void use_kernels(mean_use& use, const kernel_chain& chain) noexcept {
 /// that. `others` is the sum of what the neighbours take, each as_neighbour().
 ///
 /// Differs  from corun_slowdowns: the graphs' phases are not known, only that they have some, nor
-///          whether they use tensor cores. The pressure of a neighbour counts in its throughput too.
+///          whether they use tensor cores. The pressure of a neighbour counts in its throughput
+///          too.
 /// Source   the throughput in a phase was chosen with six measured sets of pairs in view.
 /// Order    at least 1; never falls with a use of a neighbour.
 /// Cost     twice that of the law; no allocation.

@@ -15,8 +15,8 @@ namespace gsched {
 ///
 /// Source   as corun_slowdowns.
 /// Units    ratios of the latency of a replay, at least 1.
-/// Errors   none; a chain of kernels without counters is slowed by a lack of space on the SMs alone,
-///          and slows others by that, so look at has_counters(profile) before.
+/// Errors   none; a chain of kernels without counters is slowed by a lack of space on the SMs
+///          alone, and slows others by that, so look at has_counters(profile) before.
 /// Cost     that of corun_slowdowns: 60 to 210 ms. For set-up.
 /// Threads  a pure function.
 [[nodiscard]] inline std::array<double, 2> pair_slowdowns(const kernel_chain& a,

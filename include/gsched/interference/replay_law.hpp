@@ -21,10 +21,10 @@ struct replay_law {
   double gap_us = 0.6;    ///< see gap()
   double start_us = 0.25; ///< lost by each other running kernel as one of few blocks starts
 
-  /// What neighbours add to the gap between two kernels: in proportion to their use of L2, presumably
-  /// as the next kernel's code comes through it. Of endless probes their use of DRAM counts, beside
-  /// the graph's own: what streams through L2 pushes the code out of it, little traffic nearly as
-  /// soon as much, and not what the graph's own traffic has pushed out.
+  /// What neighbours add to the gap between two kernels: in proportion to their use of L2,
+  /// presumably as the next kernel's code comes through it. Of endless probes their use of DRAM
+  /// counts, beside the graph's own: what streams through L2 pushes the code out of it, little
+  /// traffic nearly as soon as much, and not what the graph's own traffic has pushed out.
   [[nodiscard]] double gap(double l2, double streams = 0, double own_dram = 0) const noexcept {
     return gap_us * (l2 + std::sqrt(own_dram + streams) - std::sqrt(own_dram));
   }
@@ -37,8 +37,8 @@ struct replay_law {
     return std::min(most, 1 + blocks / more_at);
   }
   /// The part of a pause that costs a kernel time. `busiest` is its largest use of anything that an
-  /// SM has, in the simulator with that of all kernels on its SMs: the work that is queued on busy SMs
-  /// hides the pause.
+  /// SM has, in the simulator with that of all kernels on its SMs: the work that is queued on busy
+  /// SMs hides the pause.
   [[nodiscard]] static double exposed(double busiest) noexcept {
     return 1 - busiest * busiest * busiest;
   }
@@ -53,15 +53,15 @@ struct replay_law {
   /// caches have little to lose soon after a start, see start_loss.
   ///
   /// Source   `long_after` was chosen on eight PyTorch models on one H200, served at a load of 1.8
-  ///          (docs/research/simulator.md). Long after another a start costs what it costs the median
-  ///          of 122 graphs on other SMs: 0.9 and 0.8 us on 132 SMs.
+  ///          (docs/research/simulator.md). Long after another a start costs what it costs the
+  ///          median of 122 graphs on other SMs: 0.9 and 0.8 us on 132 SMs.
   [[nodiscard]] double lost_again_us(double since_us, double busiest) const noexcept {
     constexpr double long_after = 3.6;
     return long_after * start_us * start_loss::refilled(since_us) * exposed(busiest);
   }
 
-  /// For so long the first blocks of a kernel wait for their code on an SM that has run another graph's
-  /// since, while all kernels together use so much of DRAM. Chosen on pairs on shared SMs.
+  /// For so long the first blocks of a kernel wait for their code on an SM that has run another
+  /// graph's since, while all kernels together use so much of DRAM. Chosen on pairs on shared SMs.
   [[nodiscard]] double code_us(double dram) const noexcept {
     constexpr double idle = 0.4, busy = 3.2; // of start_us
     return start_us * (idle + busy * std::min(1.0, dram));
@@ -74,8 +74,8 @@ struct replay_law {
     return of_start * start_us + blocks / blocks_per_us;
   }
 
-  /// The part of the dispatcher's time that a kernel of so many blocks and microseconds takes, while
-  /// it has blocks to place: 0 to 1.
+  /// The part of the dispatcher's time that a kernel of so many blocks and microseconds takes,
+  /// while it has blocks to place: 0 to 1.
   [[nodiscard]] static double dispatch_use(double blocks, double us) noexcept {
     return std::min(1.0, blocks / (us * blocks_per_us));
   }
@@ -83,8 +83,8 @@ struct replay_law {
   /// on any SM, wait until its blocks are placed. From below 1, as times on a part of the SMs are
   /// estimates.
   [[nodiscard]] static bool keeps_dispatcher(double use) noexcept { return use >= 0.9; }
-  /// The time of a kernel of one warp a block that keeps the dispatcher, on so many SMs, over that on
-  /// as many as the dispatcher can fill.
+  /// The time of a kernel of one warp a block that keeps the dispatcher, on so many SMs, over that
+  /// on as many as the dispatcher can fill.
   [[nodiscard]] static double starts_slower(double sms) noexcept {
     return std::max(1.0, blocks_per_us / (blocks_per_sm_us * sms));
   }
@@ -94,9 +94,9 @@ struct replay_law {
     constexpr double least = 0.1;
     return std::max(1.0, use / std::max(least, 1 - older));
   }
-  /// What the start of a kernel is late beside one on other SMs with such a use, whose blocks have so
-  /// many warps and start so often a microsecond on each SM: near blocks_per_sm_us the dispatcher
-  /// waits for the SMs.
+  /// What the start of a kernel is late beside one on other SMs with such a use, whose blocks have
+  /// so many warps and start so often a microsecond on each SM: near blocks_per_sm_us the
+  /// dispatcher waits for the SMs.
   [[nodiscard]] static double late_us(double use, double warps, double starts_per_sm) noexcept {
     constexpr double most = 2.5, near_limit = 0.7;
     const bool waits = warps <= 1 && starts_per_sm >= near_limit * blocks_per_sm_us;

@@ -110,7 +110,8 @@ public:
   }
 
   [[nodiscard]] bool has(const std::string& model) const { return models_.contains(model); }
-  /// The largest batch of a model with a row, beyond which rates extrapolates; 0 for a model without.
+  /// The largest batch of a model with a row, beyond which rates extrapolates; 0 for a model
+  /// without.
   [[nodiscard]] std::uint32_t largest_batch(const std::string& model) const {
     const auto of = models_.find(model);
     return of == models_.end() ? 0 : of->second.rbegin()->first;

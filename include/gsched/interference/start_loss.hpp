@@ -12,8 +12,8 @@ namespace gsched {
 /// What a graph loses as a kernel of another graph starts on other SMs. A GPU empties the L1 caches
 /// and the caches of constants of all its SMs as any kernel starts, and running kernels read again
 /// what they had there. Kernels of one thread that do nothing measure it (`measure starts`,
-/// `interference calibrate --starts`). Where it is not known, each kernel's is estimated from its waits;
-/// without these replay_law::lost_us counts.
+/// `interference calibrate --starts`). Where it is not known, each kernel's is estimated from its
+/// waits; without these replay_law::lost_us counts.
 ///
 /// Source   gsched.gpu.block_starts on one H200; how it was chosen: docs/research/start_loss.md.
 /// Units    microseconds, 0 to `most`.
@@ -29,9 +29,9 @@ struct start_loss {
 
   bool operator==(const start_loss&) const noexcept = default;
 
-  /// Estimated for a kernel of so many microseconds; not known if its waits are not. As it starts its
-  /// own caches are empty, too: so what its warps wait for instructions and constants then is what
-  /// they wait again.
+  /// Estimated for a kernel of so many microseconds; not known if its waits are not. As it starts
+  /// its own caches are empty, too: so what its warps wait for instructions and constants then is
+  /// what they wait again.
   ///
   /// Source   slow-downs of 122 graphs beside kernels that do nothing, on one H200: the estimate
   ///          leaves 25% of the variance of what was measured.

@@ -10,8 +10,8 @@
 
 namespace gsched {
 
-/// What the warps of a kernel wait for beside others on its SMs, of which it is known for what theirs
-/// wait.
+/// What the warps of a kernel wait for beside others on its SMs, of which it is known for what
+/// theirs wait.
 ///
 /// Units    cycles; slots, blocked and code: parts of the time.
 /// Source   as contention_law.
@@ -48,8 +48,8 @@ struct waits_beside {
   }
 };
 
-/// What a kernel meets on its SMs and on the device: the demands of the kernels beside it, summed up for
-/// contention_law. Begin with an empty one and add() each neighbour.
+/// What a kernel meets on its SMs and on the device: the demands of the kernels beside it, summed
+/// up for contention_law. Begin with an empty one and add() each neighbour.
 ///
 /// Units    parts of a resource's capacity, unless a line says otherwise.
 /// Source   as contention_law.
@@ -71,8 +71,9 @@ struct surroundings {
   [[nodiscard]] static bool is_endless(const demand& d) noexcept {
     return d.steady && d.waits != warp_waits{};
   }
-  /// Whether its instructions come in runs, after each of which others have their turn: not those of an
-  /// endless kernel, nor of one that does nothing but compute, and not where its waits are not known.
+  /// Whether its instructions come in runs, after each of which others have their turn: not those
+  /// of an endless kernel, nor of one that does nothing but compute, and not where its waits are
+  /// not known.
   [[nodiscard]] static bool takes_turns(const demand& d) noexcept {
     return !d.steady && d.waits.executing > 0 && only_computes(d.waits) < 1;
   }
@@ -83,9 +84,9 @@ struct surroundings {
     if (d.steady) return steady;
     return is_near ? 1 : weight_of_traffic(d.waits);
   }
-  /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access a
-  /// warp, or what its use says if each is under way for 50 cycles, or for as long as is known. Warps
-  /// of an endless kernel have one access each.
+  /// Wavefronts of a kernel's accesses to shared memory that are under way on an SM: of one access
+  /// a warp, or what its use says if each is under way for 50 cycles, or for as long as is known.
+  /// Warps of an endless kernel have one access each.
   [[nodiscard]] static double waiting_wavefronts(const demand& d, double warps) noexcept {
     constexpr double usual = 50;
     const double use = d.of(resource::shared_memory);
@@ -93,8 +94,8 @@ struct surroundings {
     return use > 0 ? std::max(warps * d.conflict, cycles * use) : 0;
   }
 
-  /// How far the accesses of an endless kernel wait in queues, if it has so many warps on the device:
-  /// not at all if each gets what a warp gets that copies on an idle device.
+  /// How far the accesses of an endless kernel wait in queues, if it has so many warps on the
+  /// device: not at all if each gets what a warp gets that copies on an idle device.
   [[nodiscard]] static double queued(const demand& d, double warps_on_device) noexcept {
     constexpr double alone = 4.7e-4; // of L2's throughput, for a warp
     constexpr double full = 2.4;     // times as long

@@ -34,8 +34,8 @@ struct bounded_name {
   double least = 0, most = 1e6;
 };
 
-/// As in presets. Within these, the law is at least 1 and never falls with a demand of a neighbour: an
-/// older kernel keeps no more than all of its demand.
+/// As in presets. Within these, the law is at least 1 and never falls with a demand of a neighbour:
+/// an older kernel keeps no more than all of its demand.
 inline constexpr std::array<bounded_name, contention_law::size> contention_names{
     {{"l2_latency", 0, 100},
      {"dram_latency", 0, 100},

@@ -65,8 +65,8 @@ struct machine {
               m.gpu + ": compute capability '" + text + "', expected one as 9.0");
 }
 
-/// Why measurements of two machines cannot be used together, as "NVIDIA H100, not NVIDIA H200"; empty
-/// if they can.
+/// Why measurements of two machines cannot be used together, as "NVIDIA H100, not NVIDIA H200";
+/// empty if they can.
 [[nodiscard]] inline std::string gpu_difference(const machine& found, const machine& expected) {
   if (found.gpu != expected.gpu) return found.gpu + ", not " + expected.gpu;
   if (found.compute_capability != expected.compute_capability)
@@ -78,8 +78,8 @@ struct machine {
   return {};
 }
 
-/// The versions that differ between two machines, as "driver 580.65.06, not 570.1; torch 2.11, not 2.10".
-/// Versions that one of them lacks are not compared; empty if there is no difference.
+/// The versions that differ between two machines, as "driver 580.65.06, not 570.1; torch 2.11, not
+/// 2.10". Versions that one of them lacks are not compared; empty if there is no difference.
 [[nodiscard]] inline std::string version_difference(const machine& found, const machine& expected) {
   std::string all;
   const auto compare = [&](const std::string& name, const std::string& a, const std::string& b) {
@@ -100,8 +100,8 @@ inline constexpr std::size_t max_machine_bytes = std::size_t{1} << 20;
 
 /// Reads what write_machine writes. `name` names the text in errors. Unknown keys are ignored.
 ///
-/// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected. Groups have
-///          to make up all SMs.
+/// Errors   bad_profile, one line: file, JSON pointer, what is wrong, what was expected. Groups
+///          have to make up all SMs.
 /// Cost     O(text).
 [[nodiscard]] inline machine parse_machine(std::string_view text, std::string name) {
   if (text.size() > max_machine_bytes)

@@ -25,8 +25,8 @@ namespace gsched {
 /// Times of whole graphs alone, by their names as in profile::full_name, by rising SMs.
 using replays_by_name = std::map<std::string, std::vector<scaling_point>>;
 
-/// What a latency table says, and for sizes that it lacks the median of what pairs say of their graphs
-/// alone.
+/// What a latency table says, and for sizes that it lacks the median of what pairs say of their
+/// graphs alone.
 ///
 /// Cost     O(rows x log rows).
 [[nodiscard]] inline replays_by_name replays_of(std::span<const latency_row> rows,

@@ -29,8 +29,8 @@ namespace gsched {
 /// Reads the rows of a CSV file with solo_columns(). Further columns are allowed.
 ///
 /// Errors   those of csv_table; a time above an hour; a percentage below 0 or above 200. Values
-///          above 100 occur where measurements were scaled to another time; they count as 100. An ipc
-///          outside of 0 to 4. Factors and losses outside of their range; losses may be "-".
+///          above 100 occur where measurements were scaled to another time; they count as 100. An
+///          ipc outside of 0 to 4. Factors and losses outside of their range; losses may be "-".
 [[nodiscard]] inline std::vector<solo_metrics> read_solo_metrics(csv_table table) {
   std::vector<solo_metrics> rows;
   while (table.next()) {

@@ -65,8 +65,8 @@ public:
     assert(i < size());
     return i < counters_.size() && counters_[i] ? &*counters_[i] : nullptr;
   }
-  /// How long one run of the whole program takes alone, where measured: on fewer SMs, rising, then on
-  /// all. With gaps, and with branches of the graph at once.
+  /// How long one run of the whole program takes alone, where measured: on fewer SMs, rising, then
+  /// on all. With gaps, and with branches of the graph at once.
   [[nodiscard]] std::span<const scaling_point> replays() const noexcept { return replays_; }
   /// Kernel ids are below this number.
   [[nodiscard]] std::size_t kernel_count() const noexcept { return kernels_; }

@@ -25,8 +25,8 @@ struct shared_split {
 ///
 /// Source   gsched.gpu.block_order on an H100 and an H200, by streams and by graphs, on kernels
 ///          without a preference (a carve-out of -1). `least` is the smallest split that holds all
-///          blocks. `set` is larger for kernels of up to 512 threads: room for twice the blocks, but
-///          no more than 132 KiB. Other GPUs are assumed to be alike.
+///          blocks. `set` is larger for kernels of up to 512 threads: room for twice the blocks,
+///          but no more than 132 KiB. Other GPUs are assumed to be alike.
 /// Cost     O(splits).
 [[nodiscard]] constexpr shared_split
 shared_split_of(const architecture_limits& l, const launch_shape& s, std::uint32_t held) noexcept {

@@ -28,8 +28,8 @@ namespace gsched {
 ///  3  Branch and bound also tries partitions that models share in time, within its budget.
 ///  4  The elastic planner's plan is returned if it needs fewer SMs, or if it is the only plan. So
 ///     this planner has a plan wherever the elastic planner has one.
-///  5  Where the budget ends without a plan or a proof, the search runs again without the last group
-///     of each GPU, as in the elastic planner. So a last group never costs a plan.
+///  5  Where the budget ends without a plan or a proof, the search runs again without the last
+///     group of each GPU, as in the elastic planner. So a last group never costs a plan.
 /// With interference the elastic planner runs first. If it has no plan, branch and price searches
 /// among GPU splits whose interference is known. Then steps 1 to 3 run repeatedly: each round slows
 /// the planned batches by what the former round's plan lacked. "Infeasible" then follows only from
@@ -38,8 +38,8 @@ namespace gsched {
 /// Source   gsched's own; it is exact_planner with a small budget.
 /// Order    demands and GPUs by index.
 /// Cost     bounded by the budget and one run of the elastic planner. Five models on four GPUs take
-///          0.2 ms, rarely 4; with interference 15 ms on average, without a plan 30 to 60, rarely 270.
-///          100 models on 64 GPUs take under 300 ms.
+///          0.2 ms, rarely 4; with interference 15 ms on average, without a plan 30 to 60, rarely
+///          270. 100 models on 64 GPUs take under 300 ms.
 /// Threads  immutable.
 class bounded_search_planner {
 public:

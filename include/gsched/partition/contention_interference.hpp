@@ -23,8 +23,9 @@
 
 namespace gsched {
 
-/// The part of a slow-down on shared SMs that plans add to it. For nine in ten pairs of graphs the law is
-/// wrong by at most 8 to 19%, which depends on the set of graphs (docs/research/interference.md).
+/// The part of a slow-down on shared SMs that plans add to it. For nine in ten pairs of graphs the
+/// law is wrong by at most 8 to 19%, which depends on the set of graphs
+/// (docs/research/interference.md).
 inline constexpr double shared_sm_margin = 0.2;
 
 /// Interference by the law of contention: the partitions of a GPU slow each other by their use of
@@ -32,8 +33,9 @@ inline constexpr double shared_sm_margin = 0.2;
 ///
 /// Source   as contention_law; that partitions add up is of Choi et al., USENIX ATC 2022, section
 ///          4.4.
-/// Differs  a time-shared partition counts with the largest use of each kind of its portions, as any of their batches may run.
-///          In a region it counts with the batch that slows most. Both slow-downs are multiplied.
+/// Differs  a time-shared partition counts with the largest use of each kind of its portions, as
+///          any of their batches may run. In a region it counts with the batch that slows most.
+///          Both slow-downs are multiplied.
 /// Units    the use of a batch: the bytes that the metrics give for all SMs, over the table's
 ///          latency on the partition's SMs. The metrics' factors count between partitions on SMs
 ///          of their own.
@@ -97,9 +99,9 @@ public:
     return beside * (1 + margin_) * on_shared_sms(batches, same_sms, all[which].sms);
   }
 
-  /// What makes the slow-downs of a plan extrapolations, as "graphs, dram, vgg16 in 64": more partitions
-  /// on a GPU or more throughput of them than the fit has seen, and batches that are larger than any
-  /// with metrics. Empty if nothing does.
+  /// What makes the slow-downs of a plan extrapolations, as "graphs, dram, vgg16 in 64": more
+  /// partitions on a GPU or more throughput of them than the fit has seen, and batches that are
+  /// larger than any with metrics. Empty if nothing does.
   ///
   /// Differs  from gsched::beyond_fit: resources of SMs do not count, which metrics do not have.
   /// Errors   unknown_name, as for a slow-down.

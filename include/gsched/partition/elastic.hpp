@@ -27,8 +27,8 @@ namespace gsched {
 /// smallest size that serves the remaining rate, and the partition goes to the GPU where it wastes
 /// the least. A model first joins an existing partition, in time, if all SLOs still hold.
 ///
-/// Source   elastic partitioning: Choi et al., USENIX ATC 2022, algorithm 1, which is gpulet_planner
-///          line by line.
+/// Source   elastic partitioning: Choi et al., USENIX ATC 2022, algorithm 1, which is
+///          gpulet_planner line by line.
 /// Differs  where the paper leaves a choice, or where a GPU has many groups:
 ///          - The most efficient size has the highest rate per group. The paper takes the point of
 ///            largest curvature, but measured rates rise in steps of whole batches, so curvature
@@ -45,21 +45,21 @@ namespace gsched {
 ///            Once a GPU is full, its partitions take extra rate where the actual neighbours are
 ///            milder, before a new partition is made. If existing partitions would miss an SLO,
 ///            smaller sizes are tried, at nine tenths of their rates.
-///          - Where a pass finds no plan, the demand that found no room comes first in the next one,
-///            as in squeaky-wheel optimisation (Joslin and Clements, JAIR 10, 1999). After three
-///            such passes others follow: demands in other orders (by load, by size), more or less
-///            caution, and demands that fill whole GPUs first, which nothing slows; at last squishy
-///            bin packing.
+///          - Where a pass finds no plan, the demand that found no room comes first in the next
+///            one, as in squeaky-wheel optimisation (Joslin and Clements, JAIR 10, 1999). After
+///            three such passes others follow: demands in other orders (by load, by size), more or
+///            less caution, and demands that fill whole GPUs first, which nothing slows; at last
+///            squishy bin packing.
 ///          - If none of these finds a plan, all of them run again without the last group of each
 ///            GPU, and so on until too few SMs are left. So rates with a plan without the last
-///            groups have one with them; of other smaller GPUs, or fewer, that is not certain. Plans
-///            that share SMs have no such passes.
+///            groups have one with them; of other smaller GPUs, or fewer, that is not certain.
+///            Plans that share SMs have no such passes.
 ///          Sizes are whole groups, and the partition that fills a GPU also uses the remainder.
 /// Order    rates falling, in later passes loads rising or sizes falling; then the order of
 ///          `demands`; GPUs by index.
 /// Cost     five models on four GPUs 0.05 ms, with interference 0.5 (bench/planning.cpp); without a
-///          plan up to 13 passes for each number of groups that may be enough: with interference 2 to
-///          6 ms, rarely 10.
+///          plan up to 13 passes for each number of groups that may be enough: with interference 2
+///          to 6 ms, rarely 10.
 /// Threads  immutable.
 class elastic_planner {
 public:

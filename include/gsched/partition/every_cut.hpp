@@ -25,8 +25,8 @@ namespace gsched {
 /// that has no plan, algorithm 1 on every choice of one cut for each GPU, until one has a plan. A
 /// cut is a whole GPU or two partitions of it. Its command-line name is "gpulet_cuts".
 ///
-/// exact_two_partition_planner finds more: there a demand need not have partitions of its ideal size
-/// or larger, and rates are not given out greedily.
+/// exact_two_partition_planner finds more: there a demand need not have partitions of its ideal
+/// size or larger, and rates are not given out greedily.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 6.2, figure 15: "exhaustively trying all possible
 ///          gpu-let combinations available for a given set of partitions", 4^4 for four GPUs with
@@ -34,7 +34,8 @@ namespace gsched {
 /// Differs  nowhere on purpose. Readings, where the paper is silent:
 ///          - Given partitions are filled by algorithm 1 without lines 23 to 26 and 36: nothing is
 ///            split, and a partition that is merged is again without a model.
-///          - GPUs of the same shape are interchangeable, so 4 of them with 9 cuts have 495 choices.
+///          - GPUs of the same shape are interchangeable, so 4 of them with 9 cuts have 495
+///            choices.
 ///          - gpulet_planner comes first, so that its plans are never missed.
 /// Order    demands as gpulet_planner; whole GPUs first, then cuts by their smaller part.
 /// Cost     five models on four GPUs of 16 groups without a plan 20 to 30 ms. Choices are tried up

@@ -41,12 +41,12 @@ namespace gsched {
 /// bounded_search_planner finds a plan, with and without the last groups of the GPUs.
 /// For GPUs of more than four shapes only the bound proves infeasibility.
 ///
-/// Source   gsched's own. The ideal scheduler of the gpu-lets paper is every_cut_planner, which tries
-///          splits of a GPU in two, each filled greedily.
+/// Source   gsched's own. The ideal scheduler of the gpu-lets paper is every_cut_planner, which
+///          tries splits of a GPU in two, each filled greedily.
 /// Order    demands and GPUs by index.
 /// Cost     milliseconds for five models on four GPUs of 16 groups; a second at most where GPUs are
-///          cut in halves and most models share; with interference up to two where there is no plan;
-///          for many models up to the budget.
+///          cut in halves and most models share; with interference up to two where there is no
+///          plan; for many models up to the budget.
 /// Threads  immutable.
 class exact_planner {
 public:
@@ -121,8 +121,9 @@ private:
   search_budget budget_;
 };
 
-/// Finds a plan on whole GPUs that models share in time only, wherever one exists within its budget:
-/// the bound of what squishy_bin_packing_planner can do. Its command-line name is "sbp_ideal".
+/// Finds a plan on whole GPUs that models share in time only, wherever one exists within its
+/// budget: the bound of what squishy_bin_packing_planner can do. Its command-line name is
+/// "sbp_ideal".
 ///
 /// Source   gsched's own; it is exact_planner for GPUs of one group.
 /// Order    demands and GPUs by index.

@@ -20,8 +20,8 @@ enum class feasibility : std::uint8_t {
 struct planning_result {
   feasibility status = feasibility::unknown;
   std::optional<partition_plan> plan{}; ///< set if feasible
-  /// If unknown: a limit ended the search for a proof. Otherwise that search ended with demands that
-  /// GPUs serve without the interference of any plan, so it proves nothing.
+  /// If unknown: a limit ended the search for a proof. Otherwise that search ended with demands
+  /// that GPUs serve without the interference of any plan, so it proves nothing.
   bool is_cut_short = false;
   double bound = 0; ///< upper bound: no plan serves the demands' rates times more than this
 

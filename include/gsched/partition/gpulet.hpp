@@ -29,12 +29,12 @@ namespace gsched {
 ///          - Lines 27 and 28 compare the latency of a batch with the SLO, as they are printed, and
 ///            the batch of line 28 is that of line 27: if it is too late with int_f, the next
 ///            remaining partition is tried, not a smaller batch.
-///          - int_f (line 28) is the slow-down of that batch beside the partitions that the GPU has at
-///            that time: the algorithm knows no others. On a GPU that is split for this partition
-///            there are none.
-///          - The "rate assigned to gpulet" (line 15) is at most the affordable rate of figure 8, with
-///            int_f: a request waits for a cycle and for its batch, so both together meet the SLO
-///            (section 2.2), and the cycle is as long as the batch.
+///          - int_f (line 28) is the slow-down of that batch beside the partitions that the GPU has
+///            at that time: the algorithm knows no others. On a GPU that is split for this
+///            partition there are none.
+///          - The "rate assigned to gpulet" (line 15) is at most the affordable rate of figure 8,
+///            with int_f: a request waits for a cycle and for its batch, so both together meet the
+///            SLO (section 2.2), and the cycle is as long as the batch.
 ///          - Line 28 holds for the new partition only. A plan in which the partition beside it
 ///            misses an SLO would not be valid, so such a remaining partition is passed over too.
 ///            No line takes back an assigned rate. So a partition that was given all that it serves
@@ -48,7 +48,8 @@ namespace gsched {
 ///          - MINREQUIREDPARTITION(rate_m) is for the part of the rate that is not yet assigned:
 ///            "the unhandled request rate [...] is handled in the next iteration" (section 4.3).
 ///            With all of rate_m the last partition of each model would have the size at the knee.
-///          - Profiled sizes are all numbers of whole groups; the paper has a handful of percentages.
+///          - Profiled sizes are all numbers of whole groups; the paper has a handful of
+///            percentages.
 ///          - Equally large remaining partitions are taken in order of their GPUs. A remaining part
 ///            of a split GPU is taken whole; only whole GPUs are split (line 23). If no remaining
 ///            partition passes line 28, the rates are not schedulable: lines 33 to 39 are for a
@@ -56,10 +57,10 @@ namespace gsched {
 ///          - Partitions are "temporally sharable" (line 34) if one duty cycle serves both on the
 ///            existing partition, with its interference; the first such partition, in order of
 ///            allocation, is taken.
-///          - The plan's batches and cycles are those that leave the most time (find_duty_cycle); the
-///            batch of line 27 is for choosing a partition and its rate.
-///          - For guided self-tuning, "the optimal partition computed for models" is the size above,
-///            and a model may have several partitions.
+///          - The plan's batches and cycles are those that leave the most time (find_duty_cycle);
+///            the batch of line 27 is for choosing a partition and its rate.
+///          - For guided self-tuning, "the optimal partition computed for models" is the size
+///            above, and a model may have several partitions.
 /// Order    rates falling, then the order of `demands`; GPUs by index.
 /// Cost     five models on four GPUs 0.05 ms (bench/planning.cpp).
 /// Threads  immutable.

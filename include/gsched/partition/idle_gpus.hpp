@@ -14,14 +14,15 @@
 
 namespace gsched {
 
-/// A plan that also uses the GPUs that `plan` leaves empty: partitions move there. Those of a region
-/// move together. Each empty GPU in turn gets, of the GPU with the fewest idle SMs that has more
-/// than one to give, the largest that it can make. Partitions keep their order and all but the GPU.
-/// Where there is none, it gets a partition of that size for one of the models of the partition with
-/// the most, which then has it to itself: that with the highest rate. Such partitions stand last.
+/// A plan that also uses the GPUs that `plan` leaves empty: partitions move there. Those of a
+/// region move together. Each empty GPU in turn gets, of the GPU with the fewest idle SMs that has
+/// more than one to give, the largest that it can make. Partitions keep their order and all but the
+/// GPU. Where there is none, it gets a partition of that size for one of the models of the
+/// partition with the most, which then has it to itself: that with the highest rate. Such
+/// partitions stand last.
 ///
-/// `shapes` are the GPUs. A GPU that can make none of the partitions, or for which no model is left,
-/// stays empty.
+/// `shapes` are the GPUs. A GPU that can make none of the partitions, or for which no model is
+/// left, stays empty.
 ///
 /// Source   gsched's own.
 /// Order    idle SMs rising, then by GPU; SMs falling, then the order of the partitions. Models

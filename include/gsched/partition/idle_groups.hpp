@@ -52,8 +52,8 @@ private:
   static constexpr double least_gain = 1e-6; ///< less is rounding
   static constexpr double same_gain = 1e-9; ///< so is a relative difference of two gains below this
 
-  /// Makes the step with the largest gain for each SM: of one partition or, where none has a gain, of two
-  /// at once, as one alone would slow the other beyond its SLO. False if there is none.
+  /// Makes the step with the largest gain for each SM: of one partition or, where none has a gain,
+  /// of two at once, as one alone would slow the other beyond its SLO. False if there is none.
   [[nodiscard]] bool try_grow() {
     double best = 0;
     std::vector<gpulet> to;
@@ -104,7 +104,8 @@ private:
                        [&](const gpulet& g) { return share_sms(g, here_[i]); });
   }
 
-  /// The next larger size of a partition beside the others; 0: none, or it grows with an earlier one.
+  /// The next larger size of a partition beside the others; 0: none, or it grows with an earlier
+  /// one.
   [[nodiscard]] sm_count next_size(std::vector<gpulet> then, std::size_t i, sm_count from) const {
     if (is_beside_earlier(i)) return sm_count{0};
     for (const sm_count step : {shape_.group, shape_.last_group()}) {
@@ -165,17 +166,17 @@ private:
 /// and batches are computed again.
 ///
 /// The promised latency of a model on a partition is its cycle and batch; the slack is the SLO less
-/// this latency. The steps minimise the product of latency / slack over all models of all partitions
-/// of the GPU: far from the SLOs a latency that halves counts the same for each model, and near an
-/// SLO the slack decides. A step makes one partition larger by the fewest groups that lower the
-/// product under interference; where no partition has such a step, two grow at once, each to its next
-/// size. The step with the largest fall of its logarithm for each SM is made, until there is none. The
-/// last group with its remainder is given last.
+/// this latency. The steps minimise the product of latency / slack over all models of all
+/// partitions of the GPU: far from the SLOs a latency that halves counts the same for each model,
+/// and near an SLO the slack decides. A step makes one partition larger by the fewest groups that
+/// lower the product under interference; where no partition has such a step, two grow at once, each
+/// to its next size. The step with the largest fall of its logarithm for each SM is made, until
+/// there is none. The last group with its remainder is given last.
 ///
 /// A faster partition slows its neighbours more. All SLOs hold after each step. The result is the
 /// plan after the last step at which no ratio of latency to SLO exceeds the largest one of that GPU
-/// as planned, or 1/2 if that is more. So some groups can stay idle. A GPU without a partition stays
-/// empty.
+/// as planned, or 1/2 if that is more. So some groups can stay idle. A GPU without a partition
+/// stays empty.
 ///
 /// `demands` give the SLO of each model of the plan, `shapes` the GPUs.
 ///
@@ -184,8 +185,9 @@ private:
 ///          Differences of a millionth, and of a billionth of a fall, count as rounding.
 /// Errors   none. The caller owes: faults_of finds no fault in `plan` with `beside`, except for
 ///          rates; each model of the plan is in `demands`.
-/// Cost     O(idle groups x partitions) settled cycles of a GPU, times the groups of a step, and times
-///          the partitions where two grow. Five models on an H200: 0.3 ms where one grows at a time.
+/// Cost     O(idle groups x partitions) settled cycles of a GPU, times the groups of a step, and
+///          times the partitions where two grow. Five models on an H200: 0.3 ms where one grows at
+///          a time.
 /// Threads  any.
 template <interference_model Interference = no_interference>
 [[nodiscard]] partition_plan

@@ -27,12 +27,12 @@ concept interference_model =
       { i(all, which, model) } -> std::convertible_to<double>;
     };
 
-/// An interference_model by which partitions on SMs of their own add up. use(model, batch, sms) is what
-/// a batch takes of the GPU; a model of slow-downs also keeps:
-///  S1 sum       where each partition has a model once, i(all, which, model) is slowdown(own, others):
-///               own is the use of the model's batch on that partition, and others the sum, over
-///               the other partitions, of the largest use of each kind (l2, dram, starts) of their
-///               portions, each as_neighbour().
+/// An interference_model by which partitions on SMs of their own add up. use(model, batch, sms) is
+/// what a batch takes of the GPU; a model of slow-downs also keeps:
+///  S1 sum       where each partition has a model once, i(all, which, model) is
+///               slowdown(own, others): own is the use of the model's batch on that partition, and
+///               others the sum, over the other partitions, of the largest use of each kind (l2,
+///               dram, starts) of their portions, each as_neighbour().
 ///  S2 monotone  slowdown never falls with a use of the others.
 template <class I>
 concept summed_interference =

@@ -24,7 +24,8 @@ struct portion {
 /// time.
 ///
 /// Partitions of a GPU with the same region have the same SMs and run at the same time, each in its
-/// own cycle; the hardware interleaves their blocks. Without a region a partition's SMs are its own.
+/// own cycle; the hardware interleaves their blocks. Without a region a partition's SMs are its
+/// own.
 struct gpulet {
   std::uint32_t gpu = 0;
   sm_count sms{};

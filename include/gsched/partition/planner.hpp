@@ -15,8 +15,8 @@
 
 namespace gsched {
 
-/// When a planner puts a part of a demand on the SMs of a partition with other models, to run at the
-/// same time.
+/// When a planner puts a part of a demand on the SMs of a partition with other models, to run at
+/// the same time.
 enum class sm_sharing : std::uint8_t {
   never,
   last, ///< where it can add no partition

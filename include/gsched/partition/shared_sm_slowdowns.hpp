@@ -43,7 +43,8 @@ struct shared_batch {
 ///          Elvinger et al., SoCC 2025, doi:10.1145/3772052.3772270.
 /// Order    each slow-down is at least 1, and does not depend on the order of the batches.
 /// Errors   the constructor: bad_profile for a profile without operations.
-/// Cost     that of corun_slowdowns for batches that were not asked for before; O(log n) afterwards.
+/// Cost     that of corun_slowdowns for batches that were not asked for before; O(log n)
+///          afterwards.
 /// Threads  any: answers are kept behind a mutex.
 class shared_sm_slowdowns {
 public:

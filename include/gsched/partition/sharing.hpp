@@ -23,11 +23,11 @@
 namespace gsched {
 
 /// A planner that also lets models run at the same time on the same SMs. It compares the plan of
-/// `Planner`, in which each model has SMs or turns of its own, with one of elastic_planner that adds
-/// partitions on the SMs of others (gpulet::region) before it cuts off more SMs, and returns the plan
-/// on fewer GPUs; of equal ones that on fewer SMs, then that with the smaller worst latency over its
-/// SLO, then that of `Planner`. Where `Planner` has no plan, elastic_planner first shares SMs where
-/// nothing else is left.
+/// `Planner`, in which each model has SMs or turns of its own, with one of elastic_planner that
+/// adds partitions on the SMs of others (gpulet::region) before it cuts off more SMs, and returns
+/// the plan on fewer GPUs; of equal ones that on fewer SMs, then that with the smaller worst
+/// latency over its SLO, then that of `Planner`. Where `Planner` has no plan, elastic_planner first
+/// shares SMs where nothing else is left.
 ///
 /// A part of a demand goes to the partition where most of its rate can run, and only if all SLOs
 /// still hold with the slow-downs that are predicted on shared SMs, of batches that always run

@@ -27,10 +27,10 @@ namespace gsched {
 ///
 /// It decides as the chosen policy does. Calls of optional concepts go to a chosen policy that
 /// models them; otherwise each job is admitted and the other calls have no effect. It does not
-/// model serves_real_time_first: for lanes of real-time jobs use
-/// `priority<edf, chosen_policy<...>>`. `deficit_over<chosen_policy<...>>` would ask the first of Ps
-/// for admission: choose among policies `deficit_over<...>` instead. It may be moved before its
-/// first job, not later.
+/// model serves_real_time_first: for lanes of real-time jobs use `priority<edf,
+/// chosen_policy<...>>`. `deficit_over<chosen_policy<...>>` would ask the first of Ps for
+/// admission: choose among policies `deficit_over<...>` instead. It may be moved before its first
+/// job, not later.
 ///
 /// Order    that of the chosen policy.
 /// Errors   none; enqueueing a linked job is a bug (asserted).
@@ -244,8 +244,8 @@ private:
     });
   }
 
-  /// The calls of a decision, made for policy I by `calls_of<I>`. They are functions of their own, so
-  /// that the dispatcher's functions stay small enough to be inlined.
+  /// The calls of a decision, made for policy I by `calls_of<I>`. They are functions of their own,
+  /// so that the dispatcher's functions stay small enough to be inlined.
   struct calls {
     void (*enqueue)(chosen_policy&, per_job&, time_point) noexcept;
     per_job* (*try_pick)(chosen_policy&, time_point) noexcept;

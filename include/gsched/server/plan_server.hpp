@@ -38,8 +38,8 @@ namespace gsched {
 /// Errors   the constructor: those of plan_loop, of the planner and the runner; bad_option for an
 ///          offer whose models are not those of the table, and if no plan serves the expected rates
 ///          at all. add_model: bad_option. A request with a deadline of its own, or `after`, fails
-///          with bad_option. If a later plan cannot be made, the current one stays (plan_report). An
-///          error of a batch ends the service: what was accepted fails as device_failed.
+///          with bad_option. If a later plan cannot be made, the current one stays (plan_report).
+///          An error of a batch ends the service: what was accepted fails as device_failed.
 /// Cost     as server; a batch costs the server's thread a pass over its requests, and what the
 ///          runner's begin and try_end take. While batches run, the thread polls.
 /// Threads  as server.

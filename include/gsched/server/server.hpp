@@ -129,8 +129,8 @@ public:
   /// Has collect hand out a request at its end. False if it has ended already.
   /// Errors   bad_option for one that is collected already.
   [[nodiscard]] static bool watch(request_record& s);
-  /// Waits until requests that are to be collected have ended, or the timeout; writes up to `most` of them,
-  /// each with a share, and returns how many: 0 after the timeout.
+  /// Waits until requests that are to be collected have ended, or the timeout; writes up to `most`
+  /// of them, each with a share, and returns how many: 0 after the timeout.
   /// Errors   closed once the server is, and all were handed out.
   [[nodiscard]] std::uint32_t collect(request_record** out, std::uint32_t most,
                                       duration timeout = duration::max());

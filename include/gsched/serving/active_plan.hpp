@@ -82,7 +82,8 @@ public:
     return is_another;
   }
 
-  /// Forgets the chosen plan, whose partitions could not be made; the next decision makes another one.
+  /// Forgets the chosen plan, whose partitions could not be made; the next decision makes another
+  /// one.
   void give_up() {
     next_.reset();
     replanning_.forget();

@@ -36,9 +36,9 @@ struct corun_learning_options {
 };
 
 /// How much of the differences between a model's batches of one size on one partition size its
-/// neighbours explain: a batch's time over the predicted one, beside the neighbours that it had, was
-/// so far from the mean of those before. Sums of logarithms without sign. Each batch was predicted
-/// before it ran; those of the first period, with no factors yet, do not count.
+/// neighbours explain: a batch's time over the predicted one, beside the neighbours that it had,
+/// was so far from the mean of those before. Sums of logarithms without sign. Each batch was
+/// predicted before it ran; those of the first period, with no factors yet, do not count.
 struct corun_learning_errors {
   std::uint64_t batches = 0;
   double at_first = 0; ///< by the factors of the metrics
@@ -52,10 +52,10 @@ struct corun_learning_errors {
 /// over the parts of its run, by which neighbours it had in each, is the work that it has done by
 /// the law; it should be the table's latency. Where it is more, either the table is too low, or the
 /// batch is more sensitive than the law says, or a neighbour presses more. Neighbours come and go,
-/// and tell these apart. What they do not tell apart counts as an error of the table, and changes no
-/// factor. Factors multiply those of the metrics. They are the mean of what is known: half of the
-/// batches take longer. The noise of a model's batches is what the factors leave of it, so that the
-/// batches of a model whose times vary by other causes tell less.
+/// and tell these apart. What they do not tell apart counts as an error of the table, and changes
+/// no factor. Factors multiply those of the metrics. They are the mean of what is known: half of
+/// the batches take longer. The noise of a model's batches is what the factors leave of it, so that
+/// the batches of a model whose times vary by other causes tell less.
 ///
 /// Some batches of each partition are watched. Those in regions count as neighbours and are not
 /// watched. A batch that took more than e times as long as predicted, or less than 1/e of that, is
@@ -66,11 +66,12 @@ struct corun_learning_errors {
 ///          factors known when a batch ended, as an extended Kalman filter is.
 /// Order    equal calls give equal factors.
 /// Errors   the constructor: bad_option, one line. begin: those of the interference.
-/// Cost     begin and end: O(n^2) for n batches that run on the GPU, and four times the law for each
-///          of them that is watched; the end of a watched batch also O(models^2). No allocation once
-///          each batch size has run on each partition size: some 2 us for each watched batch that
-///          runs then. close_period: O(models^3), 0.02 ms for 5 models, 3.4 for 50; where factors
-///          are at their bounds also up to 500 sweeps of O(models^2). (`./dev bench corun_learning`)
+/// Cost     begin and end: O(n^2) for n batches that run on the GPU, and four times the law for
+///          each of them that is watched; the end of a watched batch also O(models^2). No
+///          allocation once each batch size has run on each partition size: some 2 us for each
+///          watched batch that runs then. close_period: O(models^3), 0.02 ms for 5 models, 3.4 for
+///          50; where factors are at their bounds also up to 500 sweeps of O(models^2). (`./dev
+///          bench corun_learning`)
 /// Threads  one owner; the table, and what the law refers to, outlive it.
 class corun_learning {
 public:
@@ -112,9 +113,9 @@ public:
     here.push_back(r.partition);
     predict(here);
   }
-  /// The batch of a partition ends. One that never began is ignored. `on_gpu`: how long it ran there,
-  /// without what the host adds before and after; empty: as long as from begin to end, of which the
-  /// host may have added `host` more than it usually does.
+  /// The batch of a partition ends. One that never began is ignored. `on_gpu`: how long it ran
+  /// there, without what the host adds before and after; empty: as long as from begin to end, of
+  /// which the host may have added `host` more than it usually does.
   void end(std::uint32_t gpu, std::uint32_t partition, time_point now,
            std::optional<duration> on_gpu = {}, duration host = {}) {
     std::vector<std::uint32_t>& here = running_[gpu];
@@ -154,8 +155,8 @@ public:
 
   /// By model: what its factors of the metrics are to be multiplied by.
   [[nodiscard]] std::span<const corun_factors> factors() const noexcept { return factors_; }
-  /// By model: how far off these may be, as of the end of the last period, if the law is right but for
-  /// the factors. Two factors that cannot be told apart are both that unsure.
+  /// By model: how far off these may be, as of the end of the last period, if the law is right but
+  /// for the factors. Two factors that cannot be told apart are both that unsure.
   [[nodiscard]] std::span<const corun_factor_errors> unsure() const noexcept { return unsure_; }
   /// How many batches of a model were watched.
   [[nodiscard]] std::uint64_t watched(std::size_t model) const noexcept {
@@ -185,8 +186,8 @@ private:
     time_point since{};      ///< last change of what runs on the GPU
     double done_us = 0;      ///< work until then, by the law
     double pace = 1;         ///< work in a microsecond since
-    /// Of done_us, and of the pace: the slopes over the logarithms of the batch's sensitivity, and of
-    /// each model's pressure.
+    /// Of done_us, and of the pace: the slopes over the logarithms of the batch's sensitivity, and
+    /// of each model's pressure.
     std::vector<double> slopes{};
     std::vector<std::pair<std::size_t, double>> pace_slopes{};
   };

@@ -81,11 +81,12 @@ struct started_batch {
 ///                   are faster again.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
-/// Differs  a batch does not wait for its size or its cycle while its partition idles: a small batch
-///          that has started delays the next one by at most the planned batch that the cycle has
-///          room for, and at lower rates latency is far below the SLO. With when_due, which is the
-///          paper's rule, a batch also starts when its oldest request cannot wait longer. A batch
-///          grows beyond the desired size if more requests wait and no request gets late by that.
+/// Differs  a batch does not wait for its size or its cycle while its partition idles: a small
+///          batch that has started delays the next one by at most the planned batch that the cycle
+///          has room for, and at lower rates latency is far below the SLO. With when_due, which is
+///          the paper's rule, a batch also starts when its oldest request cannot wait longer. A
+///          batch grows beyond the desired size if more requests wait and no request gets late by
+///          that.
 /// Units    requests a second; times on gsched::timeline.
 /// Errors   the constructor: bad_option if there is not one SLO for each model. Nothing else
 ///          throws.
@@ -257,7 +258,8 @@ private:
     time_point next_probe{};
   };
 
-  /// Whether the last of the requests that would be dropped is a probe now (F8); then the next is later.
+  /// Whether the last of the requests that would be dropped is a probe now (F8); then the next is
+  /// later.
   [[nodiscard]] bool try_probe(const served_portion& of, time_point now) noexcept {
     time_point& next = models_[of.model].next_probe;
     if (of.times.front() <= slos_[of.model] || now < next) return false;

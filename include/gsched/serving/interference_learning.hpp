@@ -38,8 +38,9 @@ struct interference_learning {
   /// thread than this is.
   std::function<plan_rules(std::span<const corun_factors>)> rules;
   corun_learning_options how{};
-  /// Factors are put to use with the next plan that the rates call for, or at once if a slow-down of
-  /// the plan in service rises by more than this part, or falls by more than replanning_options::fall.
+  /// Factors are put to use with the next plan that the rates call for, or at once if a slow-down
+  /// of the plan in service rises by more than this part, or falls by more than
+  /// replanning_options::fall.
   double tolerance = 0.05;
 };
 

@@ -42,8 +42,8 @@ namespace gsched {
 ///  - on_start(run, batch) is told of a batch before it starts, and may add to the run what the
 ///    runner needs of its requests; `batch` is in place until the batch ends.
 ///  - each request ends by one call of on_answer or on_drop; on_answer may hand over more requests.
-///  - on_plan_failed(why), if there is one, is told why a plan other than the first could not be made
-///    or its partitions could not; the current one stays. Else step throws it.
+///  - on_plan_failed(why), if there is one, is told why a plan other than the first could not be
+///    made or its partitions could not; the current one stays. Else step throws it.
 ///  - on_period(p) is given each period at its end, on_switch(t) the time of each switch to another
 ///    plan.
 template <class R>
@@ -59,8 +59,8 @@ concept plan_requests = requires(R r, const R c, batch_run& run, time_point t, s
 };
 
 /// Serves requests with plans, batch by batch, step by step: a frontend, and a new plan each period
-/// for the measured rates and batch times. Any batch_runner runs the batches. `expected` is the interference that
-/// the frontend assumes.
+/// for the measured rates and batch times. Any batch_runner runs the batches. `expected` is the
+/// interference that the frontend assumes.
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 5.
 /// Order    events at one time: ends of batches, switches, period ends, arrivals, due batches; then

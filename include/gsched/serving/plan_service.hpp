@@ -22,9 +22,10 @@
 namespace gsched {
 
 /// Serves apps with plans: a plan_loop under Poisson arrivals, whose requests carry no data. Any
-/// batch_runner runs the batches: simulated_batches in virtual time, gsched::cuda::partition_batches
-/// on GPUs. `expected` is the interference that the frontend assumes. Requests arrive at their own
-/// times: the latency of a request that is seen late counts from its arrival.
+/// batch_runner runs the batches: simulated_batches in virtual time,
+/// gsched::cuda::partition_batches on GPUs. `expected` is the interference that the frontend
+/// assumes. Requests arrive at their own times: the latency of a request that is seen late counts
+/// from its arrival.
 ///
 /// Source   Choi et al., USENIX ATC 2022, sections 5 and 6.
 /// Order    as plan_loop; arrivals at one time in order of creation.

@@ -62,7 +62,8 @@ struct plan_service_options {
   margin_options margins{}; ///< against violations that neither rates nor times explain
   frontend_options frontend{};
   duration stall{}; ///< a batch that takes longer than expected by more is recorded; 0: none is
-  /// Called when the first plan's partitions exist, before time zero, which is its return; may be empty.
+  /// Called when the first plan's partitions exist, before time zero, which is its return; may be
+  /// empty.
   std::function<void()> before_start{};
   /// Called at the end of each batch, on the thread that serves; may be empty.
   std::function<void(const ended_batch&)> on_batch{};

@@ -134,9 +134,9 @@ public:
   /// fell only a little keeps its former value. Empty: the current plan stays, because all of that
   /// is near its own or because no other plan serves more.
   ///
-  /// `ask` is a planner: ask(demands, corrections) returns a plan or nothing. Where there is no room
-  /// for the margins with all of the headroom, margins change nothing: they would take SMs from
-  /// models that need them as much. If there is no plan at any rate with these corrections,
+  /// `ask` is a planner: ask(demands, corrections) returns a plan or nothing. Where there is no
+  /// room for the margins with all of the headroom, margins change nothing: they would take SMs
+  /// from models that need them as much. If there is no plan at any rate with these corrections,
   /// because an SLO is too short for them, the plan is for the largest roots of them that have one:
   /// c^(3/4), c^(1/2), ...
   template <class Ask>

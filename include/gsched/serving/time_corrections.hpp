@@ -45,10 +45,10 @@ struct correction_options {
 /// assumed to be no better. It rises at the end of a period and falls slowly, and it falls half as
 /// fast each time that it fell too far.
 ///
-/// Plans take a correction of at most `most`, and of at most what a partition of a whole GPU has room
-/// for: with a larger one no plan exists for any rate. A model of which not even one request that
-/// finds a whole GPU idle would be in time is too slow. Its correction tells how slow; plans take it
-/// with none, since more SMs would not help it.
+/// Plans take a correction of at most `most`, and of at most what a partition of a whole GPU has
+/// room for: with a larger one no plan exists for any rate. A model of which not even one request
+/// that finds a whole GPU idle would be in time is too slow. Its correction tells how slow; plans
+/// take it with none, since more SMs would not help it.
 ///
 /// Units    a correction is a factor on latencies, 1 to `longest`.
 /// Errors   the constructor: bad_option, one line.

@@ -55,8 +55,8 @@ public:
            static_cast<double>(violated) > options_.allowed * static_cast<double>(ended);
   }
 
-  /// Raises a model's margin by a step. Returns false at the bound, and where the host may have added
-  /// more than the allowed part of the model's batch times: more SMs would not help.
+  /// Raises a model's margin by a step. Returns false at the bound, and where the host may have
+  /// added more than the allowed part of the model's batch times: more SMs would not help.
   bool raise(std::size_t model, double host = 0) noexcept {
     if (host > options_.host) return false;
     const bool changed = learned_[model].rise_to(learned_[model].value() * options_.step);

@@ -17,10 +17,10 @@ namespace gsched::trace {
 /// Below 128 ns every value has a bucket of its own.
 ///
 /// Source   HdrHistogram, G. Tene, 2012 (hdrhistogram.org); nearest-rank percentiles.
-/// Differs  there is no range to configure: every duration from zero up is recorded. A percentile is
-///          the middle of its bucket.
-/// Units    nanoseconds. A percentile is within 1/128 (0.8%) of the exact one; minimum, maximum, mean
-///          and count are exact.
+/// Differs  there is no range to configure: every duration from zero up is recorded. A percentile
+///          is the middle of its bucket.
+/// Units    nanoseconds. A percentile is within 1/128 (0.8%) of the exact one; minimum, maximum,
+///          mean and count are exact.
 /// Errors   a negative duration is a bug (asserted), counted as zero.
 /// Cost     record O(1); percentile, merge and clear O(buckets). 29 KiB; nothing allocates.
 /// Threads  one owner; no locking.

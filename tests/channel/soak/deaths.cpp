@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clients are killed and replaced, servers are killed and started again. Each side keeps a journal of
-// each request in memory that no process's death takes away.
+// Clients are killed and replaced, servers are killed and started again. Each side keeps a journal
+// of each request in memory that no process's death takes away.
 #include "commands.hpp"
 #include "processes.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Three clients of weights 1, 2 and 4 that always have requests in flight, of different lengths: what
-// each gets of a simulated device's time.
+// Three clients of weights 1, 2 and 4 that always have requests in flight, of different lengths:
+// what each gets of a simulated device's time.
 #include "commands.hpp"
 #include "processes.hpp"
 
@@ -30,8 +30,8 @@ constexpr std::array<double, contenders> weights{1, 2, 4};
 /// Kernels of each one's requests, of 100 us and of the whole device.
 constexpr std::array<std::size_t, contenders> lengths{12, 5, 2};
 constexpr std::uint32_t whole_device = 132 * 8; ///< blocks
-/// Of each model: as many of its requests are in the order of the policy. With one, the device takes
-/// what all clients offer, and there is nothing to choose.
+/// Of each model: as many of its requests are in the order of the policy. With one, the device
+/// takes what all clients offer, and there is nothing to choose.
 constexpr std::size_t instances = 8;
 
 struct contest {

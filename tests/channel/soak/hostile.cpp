@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A client that writes mutated messages wherever it can, as fast as it can, beside two that are
-// served. Turns of three kinds take each other's place: the two alone, the two beside a process that
-// only uses a core, and the two beside the hostile client.
+// served. Turns of three kinds take each other's place: the two alone, the two beside a process
+// that only uses a core, and the two beside the hostile client.
 #include "commands.hpp"
 #include "processes.hpp"
 

@@ -91,8 +91,8 @@ make_any_dispatcher(Device& on, Policy& order, Accountant& account, any_listener
 struct natively_t {};
 inline constexpr natively_t natively{};
 
-/// What dispatcher(on, order, account, hears, how) does, for any of its arguments, without compiling
-/// another dispatcher:
+/// What dispatcher(on, order, account, hears, how) does, for any of its arguments, without
+/// compiling another dispatcher:
 ///
 ///     const shared_dispatcher made(device, order, account, hears, options);
 ///     any_dispatcher& d = *made;

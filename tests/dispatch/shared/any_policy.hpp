@@ -57,8 +57,8 @@ private:
 
 /// Any policy behind virtual functions, or any that serves real-time jobs first: a dispatcher is
 /// compiled once for all of them. It decides as the policy does, and orders jobs that have not
-/// started as the policy's start_policy does. Each call of an optional concept goes to a policy that
-/// models it; otherwise each job is admitted and the other calls have no effect.
+/// started as the policy's start_policy does. Each call of an optional concept goes to a policy
+/// that models it; otherwise each job is admitted and the other calls have no effect.
 template <bool RealTimeFirst>
 class any_policy {
 public:

@@ -14,8 +14,8 @@
 
 namespace common {
 
-/// The slow-downs of the demands' models on shared SMs, from the profiles that --profiles names. The
-/// GPU is that of the table.
+/// The slow-downs of the demands' models on shared SMs, from the profiles that --profiles names.
+/// The GPU is that of the table.
 /// Errors   as profile_catalogue and load_model; unknown_name for a model without a profile.
 [[nodiscard]] std::shared_ptr<const gsched::shared_sm_slowdowns>
 load_shared_sms(const std::vector<std::string>& profiles, const std::string& table_name,

@@ -61,12 +61,13 @@ void check_sizes(std::span<const gsched::model_demand> demands, const gsched::la
 /// Errors   as in values.hpp; those of gsched::load_machine.
 [[nodiscard]] gsched::gpu_shape to_shape(const partition_texts& raw);
 
-/// One line that names the table, and which sizes of an H200 to_shape takes for it, as no machine.json is
-/// beside it and no option states them. Empty if there are none. Groups matter only to partitions.
+/// One line that names the table, and which sizes of an H200 to_shape takes for it, as no
+/// machine.json is beside it and no option states them. Empty if there are none. Groups matter only
+/// to partitions.
 [[nodiscard]] std::string assumed_shape(const partition_texts& raw, bool has_partitions = true);
 
-/// The file of a law: one that ships, by its name, or another one. Records it as an input. `expected`
-/// is of the error where there is no such file.
+/// The file of a law: one that ships, by its name, or another one. Records it as an input.
+/// `expected` is of the error where there is no such file.
 [[nodiscard]] std::filesystem::path
 to_law_file(std::string_view option, const std::string& text,
             const char* expected = "one that ships, as h200, or a file of coefficients");

@@ -12,8 +12,9 @@ namespace common {
 /// Gives a row other factors or other losses.
 using row_change = std::function<void(gsched::solo_metrics& row)>;
 
-/// Writes the rows of a file of solo metrics as they are, but with changed factors and losses in the
-/// columns sensitivity, pressure, l2_loss and start_loss_us, which is "-" where it is not known.
+/// Writes the rows of a file of solo metrics as they are, but with changed factors and losses in
+/// the columns sensitivity, pressure, l2_loss and start_loss_us, which is "-" where it is not
+/// known.
 /// Errors   those of csv_table and of read_solo_metrics.
 void write_factors(std::ostream& out, const std::filesystem::path& solo, const row_change& change);
 

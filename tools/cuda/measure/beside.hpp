@@ -29,8 +29,8 @@ namespace measure {
 }
 
 /// Each graph beside each probe, unless `file` has its rows, one a kernel, until the time is over.
-/// `rows_of` measures the kernels of a graph beside a probe. What fails is left out, and noted, unless
-/// the rows cannot be written.
+/// `rows_of` measures the kernels of a graph beside a probe. What fails is left out, and noted,
+/// unless the rows cannot be written.
 template <class RowsOf>
 void measure_beside(session& s, part_report& report, row_file& file,
                     const std::vector<gsched::cuda::probe_options>& probes, double until,

@@ -76,8 +76,8 @@ std::vector<sm_count> fewer_sms(const session& s) {
   return {sm_count{all / 2}, sm_count{all * 3 / 4}};
 }
 
-/// Sets `common_work` by these times. They are not kept: a chain on fewer SMs takes its time from the
-/// latency of its graph there.
+/// Sets `common_work` by these times. They are not kept: a chain on fewer SMs takes its time from
+/// the latency of its graph there.
 void mark_persistent(profile& p) {
   for (profile_operation& o : p.operations) {
     if (o.counters)

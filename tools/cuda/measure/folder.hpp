@@ -15,13 +15,13 @@ inline constexpr const char* start_pairs_name = "start_pairs.csv";
 /// Errors   bad_option, one line with what differs.
 void check_folder(const std::filesystem::path& out, const gsched::machine& here);
 
-/// Makes the folder and writes machine.json in it. With `anew` it first removes the files that earlier
-/// runs wrote, and then checks the folder as check_folder does.
+/// Makes the folder and writes machine.json in it. With `anew` it first removes the files that
+/// earlier runs wrote, and then checks the folder as check_folder does.
 /// Errors   as check_folder; run_error (io).
 void open_folder(const std::filesystem::path& out, bool anew, gsched::machine here);
 
-/// Adds to the folder's profiles how long their graphs take alone on fewer SMs, as far as that has been
-/// measured.
+/// Adds to the folder's profiles how long their graphs take alone on fewer SMs, as far as that has
+/// been measured.
 /// Errors   those of load_replays and load_profile; run_error (io).
 void complete_profiles(const std::filesystem::path& out, gsched::sm_count device);
 

@@ -160,7 +160,8 @@ adaptor_choice to_adaptor(const std::string& text) {
   return a;
 }
 
-/// "copy" stands for each of the usual probes that are of the kind, "copy:4096:34" and "copy:" for one.
+/// "copy" stands for each of the usual probes that are of the kind, "copy:4096:34" and "copy:" for
+/// one.
 void add_probe(probe_choice& to, const std::string& text,
                const std::vector<gsched::cuda::probe_options>& usual) {
   try {

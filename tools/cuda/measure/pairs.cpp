@@ -203,8 +203,8 @@ private:
     }
   }
 
-  /// Adds a company with those splits that have no rows yet; nothing if all have. Those of a pair end
-  /// with that in which both share all SMs.
+  /// Adds a company with those splits that have no rows yet; nothing if all have. Those of a pair
+  /// end with that in which both share all SMs.
   void add(pending& to, company c, bool shared = true) {
     const std::size_t groups = session_.on.groups().size();
     const std::size_t n = c.members.size();

@@ -25,8 +25,8 @@ public:
   [[nodiscard]] const std::vector<std::uint32_t>& groups() const noexcept { return sizes_; }
   [[nodiscard]] gsched::sm_count sms(const group_range& r) const noexcept;
   /// Null for all groups: the whole GPU is no partition.
-  /// Errors   as gsched::cuda::sm_numbers; as check_apart for parts without a group in common that have
-  ///          an SM in common.
+  /// Errors   as gsched::cuda::sm_numbers; as check_apart for parts without a group in common that
+  ///          have an SM in common.
   [[nodiscard]] std::shared_ptr<const gsched::cuda::partition> at(const group_range& r);
   [[nodiscard]] gsched::cuda::placed_graph& placed(const gsched::cuda::program& p,
                                                    const group_range& r);

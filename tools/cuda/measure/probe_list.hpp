@@ -26,8 +26,9 @@ struct probe_choice {
 /// copies by fewer and fewer SMs.
 [[nodiscard]] std::vector<gsched::cuda::probe_options> probe_list(gsched::sm_count sms);
 
-/// Those beside which each kernel runs by itself: blocks that only take room, on all SMs and on half of
-/// them; copies by more and more SMs; and what keeps issue slots, L2 and shared memory busy.
+/// Those beside which each kernel runs by itself: blocks that only take room, on all SMs and on
+/// half of them; copies by more and more SMs; and what keeps issue slots, L2 and shared memory
+/// busy.
 [[nodiscard]] std::vector<gsched::cuda::probe_options> kernel_probes(gsched::sm_count sms);
 
 /// Those that are chosen, each once, by its name.

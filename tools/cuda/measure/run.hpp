@@ -8,8 +8,8 @@
 
 namespace measure {
 
-/// Checks what `run` would before it makes graphs: the GPU, whether it is idle, and whether the folder
-/// is of such a GPU. Changes nothing, and returns 0.
+/// Checks what `run` would before it makes graphs: the GPU, whether it is idle, and whether the
+/// folder is of such a GPU. Changes nothing, and returns 0.
 /// Errors   gsched::error in one line.
 [[nodiscard]] int check_machine(const options& o);
 

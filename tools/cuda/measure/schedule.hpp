@@ -28,8 +28,8 @@ struct company {
 [[nodiscard]] std::vector<company> pairs_with(std::vector<company> pairs,
                                               std::span<const std::size_t> graphs);
 
-/// At most so many groups, of each of these sizes in turn. No two have the same graphs, and no group
-/// an instance twice.
+/// At most so many groups, of each of these sizes in turn. No two have the same graphs, and no
+/// group an instance twice.
 [[nodiscard]] std::vector<company> groups_of(std::span<const std::size_t> instances,
                                              std::size_t wanted, std::span<const std::size_t> sizes,
                                              std::mt19937_64& random);

@@ -55,8 +55,8 @@ public:
   steps(const steps&) = delete;
   steps& operator=(const steps&) = delete;
 
-  /// Whether there is time for another step; then its name is shown, and the watchdog restarted, for
-  /// so long without progress.
+  /// Whether there is time for another step; then its name is shown, and the watchdog restarted,
+  /// for so long without progress.
   [[nodiscard]] bool begin(const std::string& what,
                            std::chrono::seconds most = std::chrono::seconds{120});
 

@@ -13,8 +13,8 @@ namespace gsched::cuda {
 /// The hardware counters that become kernel_counters. Those of pipes and waits are optional.
 [[nodiscard]] std::vector<counter_name> counters_of_kernels();
 
-/// The counters of a kernel that takes `us` alone, from those of its range and of an empty range, in
-/// the order of counters_of_kernels.
+/// The counters of a kernel that takes `us` alone, from those of its range and of an empty range,
+/// in the order of counters_of_kernels.
 ///
 /// Errors   device_failed, naming `where`: a value that is negative or no number, or a range in
 ///          which the profiler saw no instruction.

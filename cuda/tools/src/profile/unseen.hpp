@@ -14,8 +14,8 @@ namespace gsched::cuda {
   return graph + ": operation " + std::to_string(operation) + " (" + name + ")";
 }
 
-/// The error for work that the profiler does not see, with both causes. `what` says what is missing and
-/// what was expected.
+/// The error for work that the profiler does not see, with both causes. `what` says what is missing
+/// and what was expected.
 [[nodiscard]] inline error unseen(const std::string& where, const std::string& what,
                                   source_location at = source_location::current()) {
   return {errc::device_failed,

@@ -38,7 +38,8 @@ struct host::session {
   detail::file_descriptor process; ///< a pidfd; none where the process is not visible
   peer who{};
   std::int64_t until_ns = 0; ///< for its hello
-  /// A packet for each sleep of the server's thread, which spins for tens of microseconds before it.
+  /// A packet for each sleep of the server's thread, which spins for tens of microseconds before
+  /// it.
   detail::rate_limit packets{20000, 256};
   std::int64_t rests_until_ns = 0; ///< 0: its socket is watched
   int key = -1;                    ///< the socket's number

@@ -136,8 +136,8 @@ private:
   return {c.pid, c.uid, c.gid};
 }
 
-/// Sends a packet, with a file if that is not -1. Never waits; false if it cannot be sent, since the
-/// peer has gone or does not read.
+/// Sends a packet, with a file if that is not -1. Never waits; false if it cannot be sent, since
+/// the peer has gone or does not read.
 [[nodiscard]] inline bool try_send(int socket, const message& m, int file = -1) noexcept {
   iovec what{const_cast<message*>(&m), sizeof m};
   msghdr h{};

@@ -186,8 +186,8 @@ public:
     a.returned = false;
     policy_.enqueue(a, now);
   }
-  /// Removes the job from the policy, or from the queue of those kept apart, if it is there, because
-  /// its facts are about to change.
+  /// Removes the job from the policy, or from the queue of those kept apart, if it is there,
+  /// because its facts are about to change.
   void withdraw(active_job& a) noexcept {
     policy_.erase(a);
     apart_.withdraw(a);

@@ -203,7 +203,8 @@ public:
     }
   }
 
-  /// The expected time until a planned segment ends: what its lane still has before it, and its own.
+  /// The expected time until a planned segment ends: what its lane still has before it, and its
+  /// own.
   [[nodiscard]] duration ends_in(const flight& f, time_point now) noexcept {
     duration before = lanes_.queued(f.place);
     if (const flight* const runs = lanes_.oldest(f.place))

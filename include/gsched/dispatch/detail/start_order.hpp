@@ -16,10 +16,10 @@
 
 namespace gsched {
 
-/// Waiting jobs of a model in the order of a policy, which is charged their head when they are taken.
-/// Clients have a separate account for each model, so that a policy that shares by weight does so
-/// among the jobs that wait for one model. Each job is a policy_job<P>, and in one such order at a
-/// time.
+/// Waiting jobs of a model in the order of a policy, which is charged their head when they are
+/// taken. Clients have a separate account for each model, so that a policy that shares by weight
+/// does so among the jobs that wait for one model. Each job is a policy_job<P>, and in one such
+/// order at a time.
 ///
 /// Cost     that of the policy; prepare allocates once for each client.
 /// Threads  one owner; no locking.

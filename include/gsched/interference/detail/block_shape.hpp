@@ -42,8 +42,8 @@ struct region {
 
 /// A kernel as blocks on the SMs of a region. Without blocks it is a copy.
 ///
-/// Source   the time of a block by the warps on its SM is that of the simulated GPU. most_waves and how
-///          many SMs stand for all were chosen by hand. Blocks of one wave end within twice
+/// Source   the time of a block by the warps on its SM is that of the simulated GPU. most_waves and
+///          how many SMs stand for all were chosen by hand. Blocks of one wave end within twice
 ///          chain_kernel::early of the last one, so that the mean is as measured; of more waves
 ///          blocks end a quarter of their time apart: 0.13 in the mean, by bench/block_ends.py.
 ///          What keeps a resource busy is no fixed time: that counts beside endless kernels, where
@@ -53,8 +53,8 @@ struct region {
 ///          ends when the kernel has taken its latency.
 struct block_shape {
   static constexpr double most_waves = 20; ///< of more waves, each is longer
-  /// Of a persistent kernel's blocks, measured. With fewer each is no faster: on 32 SMs of an H200 such
-  /// kernels take 1.5 to 1.9 times as long as on 64.
+  /// Of a persistent kernel's blocks, measured. With fewer each is no faster: on 32 SMs of an H200
+  /// such kernels take 1.5 to 1.9 times as long as on 64.
   static constexpr double fewest_known = 0.5;
 
   double blocks = 0;
@@ -143,8 +143,8 @@ struct block_shape {
                                    d.of(resource::dram) / std::max(law.dram, 0.01)}));
   }
 
-  /// What its warps leave unused of what they use most, in warps: within bounds, as what they use is
-  /// known by its mean. The lower bound falls where that is nearly all of the time.
+  /// What its warps leave unused of what they use most, in warps: within bounds, as what they use
+  /// is known by its mean. The lower bound falls where that is nearly all of the time.
   [[nodiscard]] double unused_warps(const demand& d, const contention_law& law) const noexcept {
     constexpr double most = 16;
     constexpr double nearly_all = 0.8, never_none = 0.01;
@@ -155,7 +155,8 @@ struct block_shape {
   }
 
   /// The same for an SM with `here` of the `resident` blocks: the fewer there are on the device,
-  /// the more of L2 and DRAM each one has, and of what else limits all blocks of a persistent kernel.
+  /// the more of L2 and DRAM each one has, and of what else limits all blocks of a persistent
+  /// kernel.
   [[nodiscard]] double block_time(double here, double resident) const noexcept {
     const double on_sm = stretch(here * warps);
     if (common_work > 0)
@@ -167,7 +168,8 @@ struct block_shape {
   [[nodiscard]] double queued_work() const noexcept {
     return common_work > 0 ? blocks * (longest - apart / 2) : 0;
   }
-  /// What is left of it as blocks find none that are by the part `early` of `apart` before the last.
+  /// What is left of it as blocks find none that are by the part `early` of `apart` before the
+  /// last.
   [[nodiscard]] double queued_at_end(double early) const noexcept {
     return blocks * apart * early * early / 2;
   }

@@ -20,13 +20,13 @@ namespace gsched {
 
 namespace detail {
 
-/// The time of a kernel as the first blocks of a grid that has `resident` blocks on the device at once,
-/// over its time as all of them. The larger a grid, the deeper it fills one SM of each pair of SMs before
-/// the other, so two blocks of the kernel may share an SM while others have none.
+/// The time of a kernel as the first blocks of a grid that has `resident` blocks on the device at
+/// once, over its time as all of them. The larger a grid, the deeper it fills one SM of each pair
+/// of SMs before the other, so two blocks of the kernel may share an SM while others have none.
 ///
-/// Source   kernels of 36 to 256 blocks in grids of up to 1,056 on one H200 (gsched.gpu.padding --parts
-///          pairs): 100 blocks in 228 are as fast as alone, in 264 1.3 to 1.8 times slower; 64 blocks in
-///          any grid are as fast, and 256 up to 384, and in 452 1.5 times slower.
+/// Source   kernels of 36 to 256 blocks in grids of up to 1,056 on one H200 (gsched.gpu.padding
+///          --parts pairs): 100 blocks in 228 are as fast as alone, in 264 1.3 to 1.8 times slower;
+///          64 blocks in any grid are as fast, and 256 up to 384, and in 452 1.5 times slower.
 [[nodiscard]] inline double slowed_by_placement(const chain_kernel& k, double resident, double sms,
                                                 const contention_law& law) noexcept {
   const double alone = std::ceil(k.blocks / sms);
@@ -41,18 +41,19 @@ namespace detail {
 
 } // namespace detail
 
-/// The predicted time of a real-time kernel in one grid with `blocks` blocks of a best-effort kernel
-/// that follow its own, over its time alone.
+/// The predicted time of a real-time kernel in one grid with `blocks` blocks of a best-effort
+/// kernel that follow its own, over its time alone.
 ///
 /// The blocks take the SMs that the real-time kernel leaves idle first, and then share all SMs; the
-/// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number, while
-/// they run. A real-time kernel of one wave ends with its slowest block, so the fullest SM counts.
+/// real-time kernel is the older one there. They take of L2 and DRAM in proportion to their number,
+/// while they run. A real-time kernel of one wave ends with its slowest block, so the fullest SM
+/// counts.
 ///
-/// Source   contention_law; the placement is that of pad_capacity and idle_sms, and of larger grids as
-///          measured: see detail::slowed_by_placement.
-/// Order    at least 1; never falls with `blocks`. The law counts the traffic of a kernel on other SMs by
-///          what its warps wait for, and of one on the same SMs by more: blocks that share SMs count at
-///          least as much as those that the idle SMs alone would hold.
+/// Source   contention_law; the placement is that of pad_capacity and idle_sms, and of larger grids
+///          as measured: see detail::slowed_by_placement.
+/// Order    at least 1; never falls with `blocks`. The law counts the traffic of a kernel on other
+///          SMs by what its warps wait for, and of one on the same SMs by more: blocks that share
+///          SMs count at least as much as those that the idle SMs alone would hold.
 /// Cost     that of the law, twice where blocks share SMs; no allocation.
 /// Threads  a pure function.
 [[nodiscard]] inline double padded_slowdown(const chain_kernel& real_time,
@@ -89,15 +90,15 @@ namespace detail {
 ///
 /// Kernels without counters have no limit: rules 1 and 2 decide alone.
 ///
-/// Source   Elvinger et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270: co-location chosen
-///          by predicted slow-downs of kernels.
+/// Source   Elvinger et al., SoCC 2025, section 5.1, doi:10.1145/3772052.3772270: co-location
+///          chosen by predicted slow-downs of kernels.
 /// Differs  from REEF's selection (TOCS 2025, section 5.2), which counts free CUs and time, and
 ///          nothing that both kernels share. All variants of a kernel are taken to demand what the
 ///          profiled one does.
 /// Errors   the constructor: bad_option for a slow-down below 1, or chains on different numbers of
 ///          SMs.
-/// Cost     set-up some 600 ns a pair of kernels in the mean, more where the limit is between 0 and all
-///          blocks; 4 bytes a pair. most() O(1).
+/// Cost     set-up some 600 ns a pair of kernels in the mean, more where the limit is between 0 and
+///          all blocks; 4 bytes a pair. most() O(1).
 /// Threads  immutable after construction.
 class pad_limits {
 public:

@@ -41,8 +41,8 @@ public:
   void hold(request_record& t) noexcept { awaiting_.push_back(t); }
   [[nodiscard]] bool empty() const noexcept { return awaiting_.empty(); }
 
-  /// Queries some events, those queried longest ago first. Calls released(request), or failed(request,
-  /// why), for each that is decided; returns whether any was.
+  /// Queries some events, those queried longest ago first. Calls released(request), or
+  /// failed(request, why), for each that is decided; returns whether any was.
   template <class Released, class Failed>
   bool look(Released released, Failed failed) {
     if (awaiting_.empty()) return false;

@@ -35,7 +35,8 @@ struct learned_factors {
 ///
 /// Source   random effects, as in Henderson's mixed model equations, Biometrics 31(2), 1975,
 ///          doi:10.2307/2529430.
-/// Units    slopes of an equation: of the sensitivity of its model, then of the pressure of each model.
+/// Units    slopes of an equation: of the sensitivity of its model, then of the pressure of each
+///          model.
 /// Threads  one owner.
 class corun_evidence {
 public:
@@ -105,8 +106,8 @@ public:
     }
   }
 
-  /// The factors that agree best with the equations, and with 1. The noise of a model's equations is
-  /// what they leave, at least `errors.noise`.
+  /// The factors that agree best with the equations, and with 1. The noise of a model's equations
+  /// is what they leave, at least `errors.noise`.
   /// Cost     O(models^2 x (models + cells of a model)): 0.02 ms for 5 models, 3.4 for 50
   ///          (`./dev bench corun_learning`).
   [[nodiscard]] std::vector<learned_factors> solve(const corun_errors& errors) const {
@@ -195,7 +196,8 @@ private:
     return all;
   }
 
-  /// What the equations of a model leave within cells, as a standard deviation. Of few it is `before`.
+  /// What the equations of a model leave within cells, as a standard deviation. Of few it is
+  /// `before`.
   [[nodiscard]] double noise_left(std::size_t model, std::span<const double> x,
                                   double before) const {
     constexpr double as_before = 10; // equations

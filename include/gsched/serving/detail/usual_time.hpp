@@ -10,7 +10,8 @@ namespace gsched::detail {
 
 /// Estimates the median of durations that come one after another: each one above the estimate
 /// raises it by a twentieth, each one below lowers it by as much. The first one sets it. Rare long
-/// ones do not change it, and it follows a median that changes by a factor of ten in some 50 of them.
+/// ones do not change it, and it follows a median that changes by a factor of ten in some 50 of
+/// them.
 ///
 /// Source   Ma, Muthukrishnan, Sandler, arXiv 1407.1121, section 2, with steps by a factor.
 /// Units    from 1 us on.

@@ -21,12 +21,12 @@ struct measure_graph {
 /// Reads the options as measure_graphs would, and measures nothing: before graphs are captured.
 __attribute__((visibility("default"))) int measure_check_options(int argc, char** argv);
 
-/// Checks also the GPU, whether it is idle, and whether the folder is of such a GPU, as measure_graphs
-/// would again: before graphs are captured, which takes long.
+/// Checks also the GPU, whether it is idle, and whether the folder is of such a GPU, as
+/// measure_graphs would again: before graphs are captured, which takes long.
 __attribute__((visibility("default"))) int measure_check_machine(int argc, char** argv);
 
-/// As the program's main. Returns the exit code, 4 where not all was measured; errors are printed on
-/// stderr in one line.
+/// As the program's main. Returns the exit code, 4 where not all was measured; errors are printed
+/// on stderr in one line.
 __attribute__((visibility("default"))) int
 measure_graphs(int argc, char** argv, const struct measure_graph* graphs, uint64_t count);
 }

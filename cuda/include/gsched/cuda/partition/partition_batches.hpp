@@ -26,8 +26,8 @@ struct batch_program {
   sm_count sms{};
 };
 
-/// Device memory that a program reads inputs from, or writes outputs to: those of a batch's requests,
-/// one behind the other.
+/// Device memory that a program reads inputs from, or writes outputs to: those of a batch's
+/// requests, one behind the other.
 struct batch_buffer {
   void* device = nullptr;
   std::uint64_t bytes = 0; ///< of a request
@@ -80,10 +80,11 @@ struct partition_batches_statistics {
 /// Runs batches on partitions of real GPUs: a model of gsched::batch_runner.
 ///
 /// A partition is a gsched::cuda::device with one lane on the groups that assign_groups chose, and
-/// the graphs of its models for all batch sizes. Partitions of a region have the same groups. A thread of this class decides on plans and builds
-/// their partitions while the owner's thread serves. A switch of plans therefore only changes the
-/// lanes on which batches are launched. Batches of the previous plan run to their end, and no other
-/// batch starts on their SMs before, so that they are not slowed.
+/// the graphs of its models for all batch sizes. Partitions of a region have the same groups. A
+/// thread of this class decides on plans and builds their partitions while the owner's thread
+/// serves. A switch of plans therefore only changes the lanes on which batches are launched.
+/// Batches of the previous plan run to their end, and no other batch starts on their SMs before, so
+/// that they are not slowed.
 ///
 /// Data is copied on the partition's lane, before and behind the graph of the batch. What is in
 /// pinned or device memory the GPU copies by itself, and addresses that follow each other in one
@@ -96,11 +97,12 @@ struct partition_batches_statistics {
 ///          try_prepared: the exceptions of the source, the planner and the driver; if memory or
 ///          programs are short, spare partitions are destroyed first. begin, try_end:
 ///          device_failed, one line that names the partition, with CUDA's message. A kernel that
-///          hangs or fails ends the service. begin: bad_option for data of another number of buffers
-///          than the program's.
+///          hangs or fails ends the service. begin: bad_option for data of another number of
+///          buffers than the program's.
 /// Cost     begin: one graph launch, and for data in one direction another, two questions to the
-///          driver an address and a call for each copy. try_end: one load for each running batch. wait: spins while
-///          batches run or the deadline is near, else sleeps for about 50 us at a time.
+///          driver an address and a call for each copy. try_end: one load for each running batch.
+///          wait: spins while batches run or the deadline is near, else sleeps for about 50 us at a
+///          time.
 /// Threads  one owner. The decision and the source are called on this class's thread. The
 ///          destructor waits for running batches, at most for the watchdog's time.
 class partition_batches {

@@ -37,9 +37,9 @@
 /// may be in another pass of the loop, or run to the end; the block later restarts from its
 /// beginning. So the kernel must not depend on the stores of the interrupted run, and the missing
 /// stores of the warps that exited must do no harm: a value in shared memory may be used as a
-/// number, but not as an address. If the code after a loop must not run twice, put a GSCHED_SYNC_CHECKPOINT()
-/// before it. __syncthreads() does not wait for threads that have exited. A named barrier or an
-/// mbarrier does; such loops need GSCHED_SYNC_CHECKPOINT().
+/// number, but not as an address. If the code after a loop must not run twice, put a
+/// GSCHED_SYNC_CHECKPOINT() before it. __syncthreads() does not wait for threads that have exited.
+/// A named barrier or an mbarrier does; such loops need GSCHED_SYNC_CHECKPOINT().
 ///
 /// GSCHED_CHECKPOINT(save...) and GSCHED_SYNC_CHECKPOINT(save...): all threads of the block reach
 /// it together, except those of warps that have exited. If the flag was set, all of them run the

@@ -37,7 +37,8 @@ struct beside_result {
   double probe_rate_beside = 0; ///< 0 with each_replay_us
   sm_count victim_sms{};
   sm_count probe_sms{}; ///< on which the probe may run
-  /// On which blocks of the graph's partition were seen, none of the probe's among them; 0: shared SMs.
+  /// On which blocks of the graph's partition were seen, none of the probe's among them; 0: shared
+  /// SMs.
   std::uint32_t victim_sms_seen = 0;
   double together_us = 0; ///< both at once, until both have ended: median
   double in_turn_us = 0;  ///< one after the other: the sum of the medians alone
@@ -48,8 +49,8 @@ struct beside_result {
   double victim_slowdown() const noexcept { return beside.median / alone.median; }
 };
 
-/// Errors   device_failed if the blocks of a probe that has so many SMs ran on another number of them
-///          than sms_of_blocks says.
+/// Errors   device_failed if the blocks of a probe that has so many SMs ran on another number of
+///          them than sms_of_blocks says.
 void check_sms(const probe_options& how, sm_count sms, const probe::result& ran);
 
 /// Replays a graph alone and beside a probe, in turns.

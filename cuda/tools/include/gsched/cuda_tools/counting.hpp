@@ -29,8 +29,8 @@ struct counting_options {
 ///          shows it, and elapsed time is the operation's own time in the profile.
 /// Units    parts of peak, 0 to 1, as in kernel_counters; `us` is the operation's time.
 /// Errors   bad_profile if the profile's operations are not those of the graph; no_device, naming
-///          what is missing, if CUPTI or another counter of this GPU is not there, and saying how to
-///          permit them if the driver permits them only to administrators; device_failed, naming
+///          what is missing, if CUPTI or another counter of this GPU is not there, and saying how
+///          to permit them if the driver permits them only to administrators; device_failed, naming
 ///          the operation, for a kernel without counters, or with CUPTI's message.
 /// Cost     some 10 to 30 passes of about 50 us for each operation.
 /// Threads  one at a time in a process, with no other client of CUPTI's profiler. The GPU should be

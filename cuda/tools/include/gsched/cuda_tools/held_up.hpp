@@ -23,8 +23,8 @@ struct beside_operation {
 /// Runs each kernel of a graph by itself, in order, beside a probe that ends by itself after
 /// `limit_us`: a kernel of which no block fits beside the probe waits for that. It shows what a
 /// probe costs each kernel, and whether kernels_held_up of occupancy/beside.hpp is right. `passes`
-/// times, with the kernels alone before each. A kernel that takes `limit_us` / 2 longer beside the probe
-/// waits or is slowed: it runs again beside a probe of twice the limit, which tells
+/// times, with the kernels alone before each. A kernel that takes `limit_us` / 2 longer beside the
+/// probe waits or is slowed: it runs again beside a probe of twice the limit, which tells
 /// (waited_for_probe). `beside` of one that is slowed so much is in part without the probe.
 /// `progressed`, if there is one, is called after each run of a kernel.
 ///

@@ -65,11 +65,11 @@ struct probe_options {
   [[nodiscard]] std::string name() const;
 };
 
-/// On how many of so many idle SMs its blocks run: the hardware places them one by one on each. 0 for
-/// copies with the host.
+/// On how many of so many idle SMs its blocks run: the hardware places them one by one on each. 0
+/// for copies with the host.
 [[nodiscard]] std::uint32_t sms_of_blocks(const probe_options& how, sm_count sms) noexcept;
-/// Errors   bad_option for a level, a number of threads or registers that the kind does not have, and
-///          for a shape of copies with the host, which have no blocks.
+/// Errors   bad_option for a level, a number of threads or registers that the kind does not have,
+///          and for a shape of copies with the host, which have no blocks.
 void check_probe(const probe_options& how);
 /// A probe as in options. An empty part, or 0, is the usual one.
 inline constexpr const char* probe_form =
@@ -98,8 +98,8 @@ public:
   probe(probe&&) noexcept;
   probe& operator=(probe&&) noexcept;
 
-  /// A graph of one kernel, or of copies, that ends after so many rounds of its work. The probe owns
-  /// it.
+  /// A graph of one kernel, or of copies, that ends after so many rounds of its work. The probe
+  /// owns it.
   [[nodiscard]] CUgraph finite(std::uint64_t rounds);
   /// The rounds that take about that long on the idle GPU. Measured at the first call.
   [[nodiscard]] std::uint64_t rounds_for(double us);

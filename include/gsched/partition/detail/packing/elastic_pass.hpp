@@ -110,7 +110,8 @@ private:
     return options_.sharing == sm_sharing::last ? share(d, wanted) : 0;
   }
 
-  /// Adds a partition on the SMs of another one where that serves most of the rate. Returns the added rate.
+  /// Adds a partition on the SMs of another one where that serves most of the rate. Returns the
+  /// added rate.
   [[nodiscard]] double share(std::size_t d, double wanted) {
     if (!predicts(demands_[d].model)) return 0;
     double most = 0;

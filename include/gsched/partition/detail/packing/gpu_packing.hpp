@@ -62,8 +62,8 @@ public:
     return gpus_[gpu].partitions[which].occupancy;
   }
 
-  /// The slow-down of a batch on a new partition of `groups` free groups, beside the partitions that
-  /// the GPU has.
+  /// The slow-down of a batch on a new partition of `groups` free groups, beside the partitions
+  /// that the GPU has.
   [[nodiscard]] double slowdown_of_new(std::uint32_t gpu, std::uint32_t groups,
                                        const model_demand& part, std::uint32_t batch) const {
     if (std::is_same_v<Interference, no_interference> || gpus_[gpu].partitions.empty()) return 1;

@@ -12,8 +12,8 @@
 
 namespace gsched::detail {
 
-/// The cut of a GPU into candidates that is worth most, where each candidate has a worth of its own.
-/// Groups may stay unused. If the table limits the places of a GPU, a cut has at most so many
+/// The cut of a GPU into candidates that is worth most, where each candidate has a worth of its
+/// own. Groups may stay unused. If the table limits the places of a GPU, a cut has at most so many
 /// partitions.
 ///
 /// Cost     solve: O(places x candidates x groups).

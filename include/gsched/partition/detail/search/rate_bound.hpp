@@ -21,8 +21,8 @@ struct rate_bound {
   std::vector<double> prices{}; ///< by demand: worth of one request a second; they prove the bound
 };
 
-/// The split of a GPU with the highest worth, each partition given to one demand. If the table limits
-/// the places of a GPU, it has at most so many partitions.
+/// The split of a GPU with the highest worth, each partition given to one demand. If the table
+/// limits the places of a GPU, it has at most so many partitions.
 struct best_column {
   double worth = 0;
   std::vector<std::pair<std::size_t, std::size_t>> parts{}; ///< candidate, demand

@@ -28,10 +28,10 @@ namespace gsched::detail {
 /// has one batch of one demand.
 ///
 /// It is a branch and bound over what all partitions of the GPU use together. In a box of such sums
-/// each batch is slowed at least as much as beside the smallest sum, so it has a worth that does not
-/// depend on the cut; and the cuts whose sums are in the box obey a limit on uses, to which Lagrange
-/// multipliers give prices. So best_cut bounds them all. Where that does not decide, the few cuts
-/// that may be worth more are enumerated and computed, or else the box is cut in two.
+/// each batch is slowed at least as much as beside the smallest sum, so it has a worth that does
+/// not depend on the cut; and the cuts whose sums are in the box obey a limit on uses, to which
+/// Lagrange multipliers give prices. So best_cut bounds them all. Where that does not decide, the
+/// few cuts that may be worth more are enumerated and computed, or else the box is cut in two.
 ///
 /// Source   Lagrangian bounds and steps by their target: Polyak, USSR Computational Mathematics and
 ///          Mathematical Physics 9(3), 1969, doi:10.1016/0041-5553(69)90061-5.
@@ -328,8 +328,8 @@ private:
     return true;
   }
 
-  /// The use by which the box is cut: along it the slow-downs of the nearest cut differ most; `uses`
-  /// if the box is narrow.
+  /// The use by which the box is cut: along it the slow-downs of the nearest cut differ most;
+  /// `uses` if the box is narrow.
   [[nodiscard]] std::size_t widest_of(const box& b) const {
     std::size_t widest = uses;
     double most = -1;

@@ -63,8 +63,8 @@ public:
     for (std::size_t b = 0; b < width_; ++b) union_[b] |= set[b];
   }
 
-  /// Counts the SMs that a running grid shares with the others. Whether anything has changed since it
-  /// was counted last.
+  /// Counts the SMs that a running grid shares with the others. Whether anything has changed since
+  /// it was counted last.
   bool count(std::uint32_t slot, const grid& g, bool fresh,
              const std::vector<std::uint32_t>& running) noexcept {
     sm_block* const mine = set_of(slot);
@@ -141,8 +141,8 @@ public:
   [[nodiscard]] double slowdown(std::uint32_t slot) const noexcept { return sides_[slot].slowdown; }
 
 private:
-  /// The resources of an SM, and the warps and wavefronts on it, see surroundings. Loops over all of
-  /// them become a few vector instructions; vector types would not do here, as nvcc has none in
+  /// The resources of an SM, and the warps and wavefronts on it, see surroundings. Loops over all
+  /// of them become a few vector instructions; vector types would not do here, as nvcc has none in
   /// device code.
   static constexpr std::size_t warps_at = resources_on_sm;
   static constexpr std::size_t wavefronts_at = warps_at + 1;
@@ -198,8 +198,8 @@ private:
     if (me.own.takes.working_set > 0) add_working_sets(s, running, which);
   }
 
-  /// The squares of what others take of L2 and DRAM, and how much slower it is as the dispatcher places
-  /// older blocks on other SMs first.
+  /// The squares of what others take of L2 and DRAM, and how much slower it is as the dispatcher
+  /// places older blocks on other SMs first.
   void look_at_device(surroundings& s, const std::vector<std::uint32_t>& running,
                       std::size_t which) noexcept {
     const float* const shares = shared_.data() + running[which] * grids_;

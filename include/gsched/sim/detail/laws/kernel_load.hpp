@@ -73,8 +73,8 @@ struct kernel_load {
 ///
 /// Source   the factors are those of least squares over 3,210 kernels with counters
 ///          (tools/data/profiles), weighted by their part of the time of their network.
-/// Differs  what a pipeline takes is not known, so only issue slots and L1 stand for an SM, and count
-///          as steady: with bursts, pairs on shared SMs were predicted worse.
+/// Differs  what a pipeline takes is not known, so only issue slots and L1 stand for an SM, and
+///          count as steady: with bursts, pairs on shared SMs were predicted worse.
 [[nodiscard]] inline demand demand_without_counters(double memory, double asking,
                                                     double above_floor) noexcept {
   demand d;

@@ -142,8 +142,8 @@ private:
   }
 
   /// The law of a program on a partition: such that it takes the measured time there alone. What it
-  /// takes on all SMs beyond its operations are gaps; if it takes less, branches of the graph run at
-  /// once, and each operation is as much faster. Between measured points the scale is on a line.
+  /// takes on all SMs beyond its operations are gaps; if it takes less, branches of the graph run
+  /// at once, and each operation is as much faster. Between measured points the scale is on a line.
   [[nodiscard]] graph_law law_on(const entry& e, sm_count sms) const {
     graph_law law = preset_.laws.graph;
     if (e.replays.empty()) return law;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// In place of the library's: both sides' region is the same array, so that a run makes no system call.
+// In place of the library's: both sides' region is the same array, so that a run makes no system
+// call.
 
 #include <gsched/channel/detail/file_descriptor.hpp>
 #include <gsched/channel/layout.hpp>

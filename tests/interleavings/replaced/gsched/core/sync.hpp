@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// In place of the library's core/sync.hpp: accesses to shared memory are steps of an explorer, others
-// are what they are.
+// In place of the library's core/sync.hpp: accesses to shared memory are steps of an explorer,
+// others are what they are.
 
 #include "interleavings/explorer.hpp"
 
