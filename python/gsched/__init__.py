@@ -50,5 +50,5 @@ from ._slow_downs import load_slow_downs, predict_slow_downs
 __version__ = "0.1.0"
 __all__ = ["Captured", "Channel", "Client", "ClientFuture", "ClientModel", "Future", "GrpcEndpoint",
            "GschedError", "Model", "PlanModel", "PlanOptions", "PlanServer", "PlannedModel", "Server",
-           "ServerOptions", "capture", "leave_slow_side", "load_library", "load_slow_downs", "predict_slow_downs", "serve", "tensors_of",
-           "with_tensors"]
+           "ServerOptions", "capture", "leave_slow_side", "load_library", "load_slow_downs",
+           "predict_slow_downs", "serve", "tensors_of", "with_tensors"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import os
@@ -117,7 +118,7 @@ def module_on(of: PlanModel, gpu: int, gpus: Sequence[int]) -> Any:
     """What to capture of the model on one of these GPUs."""
     if isinstance(of.module, Mapping):
         if set(of.module) != set(gpus):
-            raise GschedError(f"{of.name}: modules of GPUs {sorted(of.module)}, expected those of {list(gpus)}",
+            raise GschedError(f"{of.name}: modules of GPUs {list(of.module)}, expected those of {list(gpus)}",
                               BAD_ARGUMENT)
         return of.module[gpu]
     if gpu == gpus[0]:
@@ -188,10 +189,11 @@ def pin_ahead(models: Sequence[PlanModel], firsts: Sequence[Captured], most_byte
         size = sum(x.numel() * x.element_size() for x in one.inputs + one.outputs)
         count = min(1 + math.ceil(min(255.0, 2 * of.rate * of.slo)), left // max(1, size))
         left -= count * size
-        for _ in range(count):
-            pinned += [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
-                       for x in one.inputs]
-            pinned += [result_like(torch, *each) for each in zip(one.outputs, captured._ready)]
+        with contextlib.suppress(RuntimeError): # there is not so much: what is asked for later may fail
+            for _ in range(count):
+                pinned += [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, pin_memory=True)
+                           for x in one.inputs]
+                pinned += [result_like(torch, *each) for each in zip(one.outputs, captured._ready)]
 
 
 class PlanServer(Server):

@@ -308,7 +308,8 @@ class Server:
         share blocks of up to 64 KiB, which are kept as long as one of them is, and which ``torch.save``
         writes as a whole: clone what you keep for long. While results are kept new memory is pinned,
         which takes up to milliseconds, and no request can be launched meanwhile; so pass `outputs`, or
-        ``"cuda"``, where you keep many, or have torch pin memory before: ``PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048``, in MiB.
+        ``"cuda"``, where you keep many, or have torch pin memory before:
+        ``PYTORCH_CUDA_ALLOC_CONF=pinned_reserve_segment_size_mb:2048``, in MiB.
 
         *Times.* A time stamp is a float of seconds, exact to the nanosecond for 104 days after the
         machine has started.

@@ -103,13 +103,21 @@ TEST_CASE("c abi slow-downs: what cannot be predicted is refused in one line") {
       << R"({"gpu": "NVIDIA T4", "compute_capability": "7.5", "sms": 40, "sm_groups": [40]})";
   refused(nullptr, GSCHED_BAD_ARGUMENT, "measured on NVIDIA T4, not NVIDIA H200 as the profiles",
           (in.home / "law/law.json").string());
+  fs::copy_file(in.profiles / "lenet_b1.json", in.profiles / "zz.json");
+  refused(nullptr, GSCHED_BAD_ARGUMENT, "zz.json: lenet_b1 again, expected each model once");
   profile bare = load_profile(in.profiles / "lenet_b1.json");
   for (profile_operation& each : bare.operations) each.counters.reset();
   {
     std::ofstream to(in.profiles / "lenet_b1.json");
     write_profile(to, bare);
   }
-  refused("lenet_b1", GSCHED_BAD_ARGUMENT, "lenet_b1.json: a kernel without counters, expected");
+  refused("lenet_b1", GSCHED_BAD_ARGUMENT, "lenet_b1.json: no counters of its kernels, expected");
+  bare.operations.clear();
+  {
+    std::ofstream to(in.profiles / "lenet_b1.json");
+    write_profile(to, bare);
+  }
+  refused("lenet_b1", GSCHED_BAD_ARGUMENT, "lenet_b1");
   fs::remove(in.home / "machine.json");
   refused(nullptr, GSCHED_BAD_ARGUMENT, "no machine.json in it, expected the one that");
   for (const auto& each : fs::directory_iterator(in.profiles)) fs::remove(each.path());

@@ -21,8 +21,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -69,17 +69,28 @@ namespace {
   return files;
 }
 
-/// Calls call(0) to call(n - 1) on all cores. `call` throws nothing.
+/// Calls call(0) to call(n - 1) on all cores. Throws what the first of them by its number throws.
 template <class Call>
 void on_all_cores(std::size_t n, Call call) {
   std::atomic<std::size_t> next{0};
+  std::vector<std::exception_ptr> failed(n);
   const auto work = [&] {
-    for (std::size_t i = next++; i < n; i = next++) call(i);
+    for (std::size_t i = next++; i < n; i = next++) {
+      try {
+        call(i);
+      } catch (...) {
+        failed[i] = std::current_exception();
+      }
+    }
   };
-  std::vector<std::jthread> others;
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  for (std::size_t t = 1; t < std::min(cores, n); ++t) others.emplace_back(work);
-  work();
+  {
+    std::vector<std::jthread> others;
+    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    for (std::size_t t = 1; t < std::min(cores, n); ++t) others.emplace_back(work);
+    work();
+  }
+  for (const std::exception_ptr& e : failed)
+    if (e) std::rethrow_exception(e);
 }
 
 } // namespace
@@ -112,7 +123,7 @@ named_slowdowns predicted_slow_downs(const char* profiles, const char* law, cons
   if (const std::optional<machine> its = machine_of(coefficients); its)
     if (const std::string other = gpu_difference(*its, *on); !other.empty())
       refuse("law " + coefficients.string() + ": measured on " + other +
-             " as the profiles, expected " + "measurements of one GPU");
+             " as the profiles, expected measurements of one GPU");
   const architecture_limits sm = limits_of(*on);
   std::vector<std::string> names;
   std::vector<kernel_chain> chains;
@@ -120,8 +131,9 @@ named_slowdowns predicted_slow_downs(const char* profiles, const char* law, cons
     const profile p = load_profile(file, sm);
     if (!has_counters(p))
       refuse(file.string() +
-             ": a kernel without counters, expected a profile that measure counters "
-             "has written");
+             ": no counters of its kernels, expected a profile that measure counters has written");
+    if (std::find(names.begin(), names.end(), p.full_name()) != names.end())
+      refuse(file.string() + ": " + p.full_name() + " again, expected each model once");
     names.push_back(p.full_name());
     chains.push_back(chain_of(p, sm, solo_metrics{}));
   }
@@ -129,15 +141,9 @@ named_slowdowns predicted_slow_downs(const char* profiles, const char* law, cons
   for (std::size_t a = 0; a < chains.size(); ++a)
     for (std::size_t b = a; b < chains.size(); ++b) pairs.push_back({a, b});
   std::vector<std::array<double, 2>> slow(pairs.size());
-  std::atomic<bool> no_memory{false};
   on_all_cores(pairs.size(), [&](std::size_t i) {
-    try {
-      slow[i] = pair_slowdowns(chains[pairs[i][0]], chains[pairs[i][1]], by);
-    } catch (const std::bad_alloc&) {
-      no_memory = true;
-    }
+    slow[i] = pair_slowdowns(chains[pairs[i][0]], chains[pairs[i][1]], by);
   });
-  if (no_memory) throw std::bad_alloc();
   named_slowdowns all;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const auto [a, b] = pairs[i];

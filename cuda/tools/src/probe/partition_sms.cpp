@@ -26,7 +26,7 @@ std::vector<std::uint32_t> sm_numbers(const partition& of) {
   if (found.size() != of.sms().count())
     throw error(errc::device_failed, "partition of " + std::to_string(of.sms().count()) +
                                          " SMs: its blocks ran on " + std::to_string(found.size()) +
-                                         ", expected one on each");
+                                         ", expected one on each, as on an idle GPU");
   return found;
 }
 

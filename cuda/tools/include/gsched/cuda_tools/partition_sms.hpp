@@ -12,7 +12,8 @@ namespace gsched::cuda {
 
 /// The numbers of the SMs on which a partition's blocks run, rising: a short kernel has a block on
 /// each.
-/// Errors   device_failed if its blocks ran on more or fewer SMs than the partition has.
+/// Errors   device_failed if its blocks ran on more or fewer SMs than the partition has, also where
+///          other work had some of them.
 /// Cost     a millisecond or so, on idle SMs.
 [[nodiscard]] std::vector<std::uint32_t> sm_numbers(const partition& of);
 
