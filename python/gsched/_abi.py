@@ -58,6 +58,10 @@ class gsched_slow_down(ctypes.Structure):
     _fields_ = [("model", text), ("beside", text), ("by", f64)]
 
 
+class gsched_slow_down_limit(ctypes.Structure):
+    _fields_ = [("model", text), ("most", f64)]
+
+
 class gsched_server_options(_Struct):
     _fields_ = [("size", u32), ("gpu", i32), ("policy", text), ("lanes", u32),
                 ("segments_per_job", u32), ("quantum_us", f64), ("most_quantum_us", f64),
@@ -71,7 +75,8 @@ class gsched_server_options(_Struct):
                 ("reserve_slow_down", f64), ("reserve_tail", f64), ("reserve_share", f64),
                 ("slice_us", f64), ("slow_downs", ctypes.POINTER(gsched_slow_down)),
                 ("slow_downs_count", u32), ("unknown_apart", u32), ("slow_down_limit", f64),
-                ("apart_wait_us", f64)]
+                ("apart_wait_us", f64), ("slow_down_limits", ctypes.POINTER(gsched_slow_down_limit)),
+                ("slow_down_limits_count", u32), ("reserved", u32)]
 
 
 class gsched_buffer(ctypes.Structure):

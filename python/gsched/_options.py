@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from ._abi import (BAD_ARGUMENT, GschedError, expected_instead, f64, gsched_plan_options,
-                   gsched_server_options, gsched_slow_down, in_python, name_in_c, number_in_c, shown)
+                   gsched_server_options, gsched_slow_down, gsched_slow_down_limit, in_python,
+                   name_in_c, number_in_c, shown)
 
 
 class ServerOptions(TypedDict, total=False):
@@ -87,7 +88,9 @@ class ServerOptions(TypedDict, total=False):
     slow_down_limit : float
         With `slow_downs`: a request waits while it, or one that runs, would be slowed more than
         this; at least 1. Beside several, the excesses (slow-down - 1) add up. Real-time requests
-        never wait for that.
+        never wait for that. Default 0: only models of `slow_down_limits` have one.
+    slow_down_limits : mapping of str to float
+        Models with other limits than `slow_down_limit`. Default none.
     unknown_apart : int
         1: two models without a slow-down are kept apart, and one that `slow_downs` does not name runs
         alone. 0: they run side by side. Default 0.
@@ -127,6 +130,7 @@ class ServerOptions(TypedDict, total=False):
     reserve_share: float
     slow_downs: Mapping[tuple[str, str], float]
     slow_down_limit: float
+    slow_down_limits: Mapping[str, float]
     unknown_apart: int
     apart_wait: float
 
@@ -189,7 +193,8 @@ def _fields_of(struct: Any, without: tuple[str, ...]) -> Fields:
             for field, kind in struct._fields_ if field not in without}
 
 
-FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy", "slow_downs_count"))
+FIELDS = _fields_of(gsched_server_options, ("size", "gpu", "policy", "slow_downs_count",
+                                             "slow_down_limits_count", "reserved"))
 PLAN_FIELDS = _fields_of(gsched_plan_options,
                          ("size", "gpu", "table", "planner", "interference", "solo", "profiles",
                           "gpus", "gpus_count", "reserved"))
@@ -205,7 +210,20 @@ def put_options(into: Any, options: dict[str, Any], fields: Fields = FIELDS) -> 
             into.slow_downs = _slow_downs_in_c(value)
             into.slow_downs_count = len(value)
             continue
+        if name == "slow_down_limits":
+            into.slow_down_limits = _limits_in_c(value)
+            into.slow_down_limits_count = len(value)
+            continue
         setattr(into, field, number_in_c(name, value, kind, per_second))
+
+
+def _limits_in_c(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise GschedError(f"slow_down_limits: {shown(value)}, expected numbers by names", BAD_ARGUMENT)
+    return (gsched_slow_down_limit * len(value))(*(
+        gsched_slow_down_limit(name_in_c("slow_down_limits", name),
+                               number_in_c(f"slow_down_limits: {name}", most, f64))
+        for name, most in value.items()))
 
 
 def _slow_downs_in_c(value: Any) -> Any:

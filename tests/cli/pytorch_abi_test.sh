@@ -13,7 +13,7 @@ import ctypes, sys
 from gsched import _abi
 structs = [c for c in vars(_abi).values() if isinstance(c, type)
            and issubclass(c, ctypes.Structure) and c.__name__.startswith("gsched_")]
-assert len(structs) == 16, structs
+assert len(structs) == 17, structs
 lines = ["#include <gsched/gsched_c.h>", "#include <stdio.h>", "int main(void) {"]
 for s in structs:
     lines.append(f'printf("{s.__name__} %zu\\n", sizeof({s.__name__}));')

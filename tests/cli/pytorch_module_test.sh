@@ -54,6 +54,9 @@ for options, text in (({"lanes": "x"}, "lanes: 'x', expected a number"), ({"lane
                       ({"slow_downs": {("a\0x", "b"): 2}}, "slow_downs: 'a\\x00x', expected a name without"),
                       ({"slow_downs": {("a", "\ud800"): 2}}, "slow_downs: '\\ud800', expected a name"),
                       ({"slow_downs": {(1, "b"): 2}}, "slow_downs: 1, expected a name"),
+                      ({"slow_down_limits": {1: 2}}, "slow_down_limits: 1, expected a name"),
+                      ({"slow_down_limits": {"a": "2"}}, "slow_down_limits: a: '2', expected a number"),
+                      ({"slow_down_limits": [2]}, "slow_down_limits: [2], expected numbers by names"),
                       ({"overshoot": 10**400}, "0..., expected a number"), ({"overshoot": "4"}, "overshoot: '4', "),
                       ({"slo": 10**400}, "expected a number"), ({"gpu": 1 << 32}, "gpu: 4294967296, expected a"),
                       ({"gpu": "0"}, "gpu: '0', "), ({"policy": "fifo\0"}, "policy: 'fifo\\x00', expected a name"),
@@ -61,7 +64,7 @@ for options, text in (({"lanes": "x"}, "lanes: 'x', expected a number"), ({"lane
     raises(gsched.GschedError, text, gsched.Server, **{"policy": "fifo", **options})
 server = gsched.Server(policy="fifo", lanes=3, quantum=100e-6, lease=0.03, watchdog=2.5,
                        reserve_sms=[8, 16], slow_downs={("a", "b"): 1.8, ("b", "a"): 1}, slow_down_limit=1.2,
-                       apart_wait=2e-3)
+                       slow_down_limits={"a": 1.5}, apart_wait=2e-3)
 class Opened(ctypes.Structure):
     _fields_ = _abi.gsched_server_options._fields_
 opened = Opened.in_dll(played, "opened")
@@ -69,6 +72,8 @@ assert (opened.quantum_us, opened.lease_us, opened.watchdog_ms) == (100.0, 30000
 assert list(opened.reserve_sms) == [8, 16, 0, 0]
 assert (opened.slow_downs_count, opened.slow_down_limit, opened.apart_wait_us) == (2, 1.2, 2000.0)
 assert (ctypes.c_char * 64).in_dll(played, "opened_slow_downs").value == b"a b 1.8, b a 1, "
+assert opened.slow_down_limits_count == 1
+assert (ctypes.c_char * 64).in_dll(played, "opened_limits").value == b"a 1.5, "
 
 # Times are seconds; names with other units are refused with the name to use.
 times = [name for name, _ in _abi.gsched_server_options._fields_ if name[-3:] in ("_us", "_ms", "_ns")]

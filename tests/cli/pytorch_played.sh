@@ -40,7 +40,7 @@ int held, ends_as = GSCHED_FINISHED, released, closes, opened_lanes, last_client
 int ends_with = GSCHED_OK, models, removes, busy, last_excludes, submits;
 int real_time; // requests, each of which preempts
 gsched_server_options opened;
-char opened_slow_downs[64];
+char opened_slow_downs[64], opened_limits[64];
 int removes_with = GSCHED_OK, closes_with = GSCHED_OK;
 uint32_t excludes[16];
 void *last_wait, *last_signal, *last_after;
@@ -68,6 +68,9 @@ int gsched_server_open(const gsched_server_options* o, gsched_server** s) {
   char* to = opened_slow_downs;
   for (uint32_t i = 0; i < o->slow_downs_count; ++i)
     to += sprintf(to, "%s %s %g, ", o->slow_downs[i].model, o->slow_downs[i].beside, o->slow_downs[i].by);
+  to = opened_limits;
+  for (uint32_t i = 0; i < o->slow_down_limits_count; ++i)
+    to += sprintf(to, "%s %g, ", o->slow_down_limits[i].model, o->slow_down_limits[i].most);
   *s = calloc(1, sizeof **s);
   return GSCHED_OK;
 }

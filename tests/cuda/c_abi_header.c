@@ -55,6 +55,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   gsched_plan_model planned = {0};
   gsched_plan_report in_force = {0};
   gsched_plan_model_report served = {0};
+  gsched_slow_down_limit limit = {"model", 1.5};
   gsched_slow_down* slow_downs = NULL;
   gsched_ticket* ticket = NULL;
   gsched_channel* host = NULL;
@@ -74,6 +75,8 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   planning.table = "latency.csv";
   planning.profiles = NULL;
   planning.libraries = NULL;
+  options.slow_down_limits = &limit;
+  options.slow_down_limits_count = 1;
   batch.size = (uint32_t)sizeof batch;
   batch.batch = 4;
   batch.graph = graph;

@@ -354,6 +354,26 @@ TEST_CASE("settings: slow-downs are a rule for the models that they name") {
   CHECK_FALSE(allowed(*cautious.dispatch.corun.rule, "b", "another"));
   CHECK(allowed(*cautious.dispatch.corun.rule, "a", "a"));
 
+  // Models with limits of their own, with or without one of the others.
+  o.unknown_apart = 0;
+  std::vector<gsched_slow_down_limit> own{{"a", 2}, {"c", 1}};
+  o.slow_down_limits = own.data();
+  o.slow_down_limits_count = 2;
+  const abi::settings by_model = abi::settings_of(o);
+  CHECK(allowed(*by_model.dispatch.corun.rule, "a", "b"));
+  CHECK(allowed(*by_model.dispatch.corun.rule, "b", "c"));
+  own[0].most = 1.7;
+  CHECK_FALSE(allowed(*abi::settings_of(o).dispatch.corun.rule, "a", "b"));
+  own[0] = {"b", 1.05};
+  CHECK_FALSE(allowed(*abi::settings_of(o).dispatch.corun.rule, "b", "c"));
+  own[0] = {"c", 1.5};
+  o.slow_down_limits_count = 1;
+  o.slow_down_limit = 0;
+  CHECK(allowed(*abi::settings_of(o).dispatch.corun.rule, "a", "b")); // neither has a limit
+  o.slow_down_limit = 1.2;
+  o.slow_down_limits_count = 0;
+  o.unknown_apart = 1;
+
   const auto refused = [](const gsched_server_options& wrong, const char* name) {
     std::string line;
     CHECK(code_of([&] { static_cast<void>(abi::settings_of(wrong)); }, &line) ==
@@ -361,6 +381,24 @@ TEST_CASE("settings: slow-downs are a rule for the models that they name") {
     CHECK(line.find(name) != std::string::npos);
   };
   gsched_server_options wrong = o;
+  for (const gsched_slow_down_limit bad : {gsched_slow_down_limit{nullptr, 2}, {"a", 0.9}}) {
+    own[0] = bad;
+    wrong.slow_down_limits_count = 1;
+    refused(wrong, "slow_down_limits");
+  }
+  own = {{"a", 2}, {"a", 3}};
+  wrong.slow_down_limits = own.data();
+  wrong.slow_down_limits_count = 2;
+  refused(wrong, "slow_down_limits: expected each model once");
+  wrong.slow_down_limits = nullptr;
+  refused(wrong, "slow_down_limits: expected slow_down_limits_count");
+  wrong = o;
+  wrong.slow_down_limit = 0;
+  refused(wrong, "slow_down_limit: expected at least 1");
+  wrong = o;
+  wrong.reserved = 1;
+  refused(wrong, "reserved");
+  wrong = o;
   wrong.slow_downs = nullptr;
   refused(wrong, "slow_downs");
   wrong = o;

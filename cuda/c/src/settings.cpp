@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -89,12 +90,26 @@ void read_slow_downs(settings& s, const gsched_server_options& o) {
   if (o.slow_downs_count == 0) {
     refuse_unless(o.slow_down_limit == 0, "slow_down_limit", "0 without slow_downs");
     refuse_unless(o.unknown_apart == 0, "unknown_apart", "0 without slow_downs");
+    refuse_unless(o.slow_down_limits_count == 0, "slow_down_limits", "none without slow_downs");
     return;
   }
   refuse_unless(o.slow_downs != nullptr, "slow_downs", "slow_downs_count of them, not NULL");
   refuse_unless(!submits_whole_graphs(o), "slow_downs", "none with direct or single");
-  refuse_unless(o.slow_down_limit >= 1, "slow_down_limit", "at least 1 with slow_downs");
+  const bool all_have_one = o.slow_down_limit != 0;
+  refuse_unless(o.slow_down_limit >= 1 || (!all_have_one && o.slow_down_limits_count > 0),
+                "slow_down_limit", "at least 1 with slow_downs, or 0 and slow_down_limits");
+  std::map<std::string, double> own;
+  for (std::uint32_t i = 0; i < o.slow_down_limits_count; ++i) {
+    refuse_unless(o.slow_down_limits != nullptr, "slow_down_limits",
+                  "slow_down_limits_count of them, not NULL");
+    const gsched_slow_down_limit& each = o.slow_down_limits[i];
+    refuse_unless(each.model != nullptr, "slow_down_limits", "names of models, not NULL");
+    refuse_unless(each.most >= 1, "slow_down_limits", "at least 1 each");
+    refuse_unless(own.emplace(each.model, each.most).second, "slow_down_limits", "each model once");
+  }
+  refuse_unless(o.reserved == 0, "reserved", "0");
   std::set<std::string> names;
+  for (const auto& [name, most] : own) names.insert(name);
   std::vector<corun_slowdown> pairs;
   for (std::uint32_t i = 0; i < o.slow_downs_count; ++i) {
     const gsched_slow_down& each = o.slow_downs[i];
@@ -105,7 +120,12 @@ void read_slow_downs(settings& s, const gsched_server_options& o) {
     names.insert(each.beside);
   }
   std::vector<corun_limit> limits;
-  for (const std::string& name : names) limits.push_back({name, o.slow_down_limit});
+  for (const std::string& name : names) {
+    const auto its = own.find(name);
+    limits.push_back({name, its != own.end() ? its->second
+                            : all_have_one   ? o.slow_down_limit
+                                             : corun_limit::none});
+  }
   s.dispatch.corun.rule = std::make_shared<const corun_rule>(
       limits, pairs, o.unknown_apart != 0 ? unknown_pairs::refused : unknown_pairs::allowed);
 }

@@ -14,6 +14,12 @@ typedef struct gsched_slow_down {
   double by; /* above 0 */
 } gsched_slow_down;
 
+/* The slow-down that a model may suffer. This struct never grows. */
+typedef struct gsched_slow_down_limit {
+  const char* model;
+  double most; /* at least 1 */
+} gsched_slow_down_limit;
+
 typedef struct gsched_server_options {
   uint32_t size;
   int32_t gpu; /* the runtime's number; 0 */
@@ -84,8 +90,13 @@ typedef struct gsched_server_options {
   uint32_t slow_downs_count;          /* of a pair that is there twice, the last one counts; 0 */
   uint32_t unknown_apart; /* 1: two models without a slow-down are kept apart, and one that is not named
                              runs alone; 0: they run side by side; 0 */
-  double slow_down_limit; /* of each model that is named, at least 1; 0 without slow_downs; 0 */
+  double slow_down_limit; /* of each model that is named, at least 1; 0: only of those that
+                             slow_down_limits names; 0 without slow_downs; 0 */
   double apart_wait_us;   /* after this time others make room for a model that waits; 1000 */
+  /* Models with other limits than slow_down_limit, each once. Needs slow_downs. Copied; NULL */
+  const gsched_slow_down_limit* slow_down_limits;
+  uint32_t slow_down_limits_count; /* 0 */
+  uint32_t reserved;               /* 0 */
 } gsched_server_options;
 
 #endif
