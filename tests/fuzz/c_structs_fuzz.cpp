@@ -83,6 +83,10 @@ void read_server_options(as_told& asked, std::uint8_t choice) {
     const std::array<gsched_slow_down, 2> pairs{{{"a", "b", o.apart_wait_us}, {"b", nullptr, 1}}};
     o.slow_downs = choice % 2 == 0 ? pairs.data() : nullptr;
     o.slow_downs_count %= 3;
+    const std::array<gsched_slow_down_limit, 2> limits{
+        {{"a", o.slow_down_limit + o.tolerance}, {choice % 8 < 4 ? "b" : nullptr, 2}}};
+    o.slow_down_limits = choice % 4 < 2 ? limits.data() : nullptr;
+    o.slow_down_limits_count %= 3;
     const abi::settings s = abi::settings_of(o);
     static_cast<void>(s.dispatch.checked());
     require(s.dispatch.lanes >= 1 && s.dispatch.quantum > duration::zero() && s.levels <= 8);
