@@ -125,7 +125,7 @@ class Future(concurrent.futures.Future[Any]):
                 # Before it counts as ended: an ended future would never be removed.
                 self._shared.pending.pop(id(self), None)
                 self._inputs, self._events, self._end = None, (), said
-                if said["state"] != "finished": # nobody gets them: their memory is a later request's
+                if said["state"] != "finished": # never handed out, so their memory is free
                     self._outputs = None
             if pooled is not None and said["code"] != DEVICE_FAILED:
                 self._shared.events.append(pooled)
