@@ -10,7 +10,8 @@
 #include "common/cli/main.hpp"
 #include "common/report/progress.hpp"
 #include "common/report/save.hpp"
-#include "common/run/parallel_runs.hpp"
+
+#include <gsched/core/run_in_parallel.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -30,7 +31,7 @@ auto ask_all(const plan::options& o, F f) {
   constexpr std::uint64_t parts = 100; // of one answer
   const std::size_t n = o.scenarios.size() * o.planners.size();
   common::shared_bar bar("planning", n, parts, o.progress);
-  return common::run_in_parallel<answer>(n, std::min(o.threads, n), [&](std::size_t i) {
+  return gsched::run_in_parallel<answer>(n, std::min(o.threads, n), [&](std::size_t i) {
     const plan::question q = plan::question_of(o, i / o.planners.size());
     answer a = f(o.planners[i % o.planners.size()], q,
                  [&](std::uint64_t done, std::uint64_t of) { bar.update(i, done * parts / of); });

@@ -13,6 +13,7 @@
 #include <gsched/core/launch.hpp>
 #include <gsched/core/number_text.hpp>
 #include <gsched/core/quantity.hpp>
+#include <gsched/core/run_in_parallel.hpp>
 #include <gsched/core/sync.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/device/device.hpp>

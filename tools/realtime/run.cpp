@@ -8,9 +8,9 @@
 #include "common/cli/run_command.hpp"
 #include "common/input/measured_on.hpp"
 #include "common/report/progress.hpp"
-#include "common/run/parallel_runs.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/run_in_parallel.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/io/coefficients_json.hpp>
 
@@ -189,7 +189,7 @@ std::vector<run_result> run_modes(platform& on, const options& from, const workl
   if (threads > 1) {
     common::shared_bar bar(std::to_string(from.modes.size()) + " modes", from.modes.size(),
                            to_do(from), from.progress);
-    return common::run_in_parallel<run_result>(from.modes.size(), threads, [&](std::size_t i) {
+    return gsched::run_in_parallel<run_result>(from.modes.size(), threads, [&](std::size_t i) {
       return run_mode(on, from.modes[i], from, facts, models, nullptr,
                       [&, i](std::uint64_t done) { bar.update(i, done); });
     });

@@ -4,10 +4,10 @@
 #include "serve_mix/slowdowns.hpp"
 
 #include "common/report/progress.hpp"
-#include "common/run/parallel_runs.hpp"
 #include "common/run/policy_options.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/run_in_parallel.hpp>
 #include <gsched/workload/arrivals.hpp>
 
 #include <algorithm>
@@ -121,7 +121,7 @@ std::vector<run_result> run_policies(platform& on, const options& from, const wo
     const char* const what = from.slow_down_limit ? " runs" : " policies";
     common::shared_bar bar(std::to_string(plans.size()) + what, plans.size(), from.requests,
                            from.progress);
-    return common::run_in_parallel<run_result>(plans.size(), threads, [&](std::size_t i) {
+    return gsched::run_in_parallel<run_result>(plans.size(), threads, [&](std::size_t i) {
       return run_policy(on, plans[i], from, facts, models, nullptr,
                         [&, i](std::uint64_t done) { bar.update(i, done); });
     });

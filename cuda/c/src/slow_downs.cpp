@@ -16,18 +16,14 @@
 #include <gsched/occupancy/limits.hpp>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 namespace gsched::abi {
@@ -69,36 +65,10 @@ namespace {
   return files;
 }
 
-/// Calls call(0) to call(n - 1) on all cores. Throws what the first of them by its number throws.
-template <class Call>
-void on_all_cores(std::size_t n, Call call) {
-  std::atomic<std::size_t> next{0};
-  std::vector<std::exception_ptr> failed(n);
-  const auto work = [&] {
-    for (std::size_t i = next++; i < n; i = next++) {
-      try {
-        call(i);
-      } catch (...) {
-        failed[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-    for (std::size_t t = 1; t < std::min(cores, n); ++t) others.emplace_back(work);
-    work();
-  }
-  for (const std::exception_ptr& e : failed)
-    if (e) std::rethrow_exception(e);
-}
-
 } // namespace
 
 named_slowdowns measured_slow_downs(const char* pairs) {
-  if (pairs == nullptr || *pairs == '\0')
-    throw refusal(GSCHED_BAD_ARGUMENT, "pairs: no path, expected one");
-  const std::filesystem::path file(pairs);
+  const std::filesystem::path file = path_of(pairs, "pairs");
   const std::optional<machine> on = machine_of(file);
   if (!on)
     throw refusal(GSCHED_BAD_ARGUMENT,
@@ -137,19 +107,10 @@ named_slowdowns predicted_slow_downs(const char* profiles, const char* law, cons
     names.push_back(p.full_name());
     chains.push_back(chain_of(p, sm, solo_metrics{}));
   }
-  std::vector<std::array<std::size_t, 2>> pairs;
-  for (std::size_t a = 0; a < chains.size(); ++a)
-    for (std::size_t b = a; b < chains.size(); ++b) pairs.push_back({a, b});
-  std::vector<std::array<double, 2>> slow(pairs.size());
-  on_all_cores(pairs.size(), [&](std::size_t i) {
-    slow[i] = pair_slowdowns(chains[pairs[i][0]], chains[pairs[i][1]], by);
-  });
+  const std::vector<std::vector<double>> slow = all_pair_slowdowns(chains, by);
   named_slowdowns all;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const auto [a, b] = pairs[i];
-    all[{names[a], names[b]}] = a == b ? std::max(slow[i][0], slow[i][1]) : slow[i][0];
-    if (a != b) all[{names[b], names[a]}] = slow[i][1];
-  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    for (std::size_t j = 0; j < names.size(); ++j) all[{names[i], names[j]}] = slow[i][j];
   return all;
 }
 

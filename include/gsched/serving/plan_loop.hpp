@@ -42,8 +42,8 @@ namespace gsched {
 ///  - on_start(run, batch) is told of a batch before it starts, and may add to the run what the
 ///    runner needs of its requests; `batch` is in place until the batch ends.
 ///  - each request ends by one call of on_answer or on_drop; on_answer may hand over more requests.
-///  - on_plan_failed(why), if there is one, is told why a plan other than the first could not be
-///    made or its partitions could not; the current one stays. Else step throws it.
+///  - on_plan_failed(why) is optional. It is called when a later plan, or its partitions, could not be
+///    made; the current plan stays. Without it step throws that exception.
 ///  - on_period(p) is given each period at its end, on_switch(t) the time of each switch to another
 ///    plan.
 template <class R>

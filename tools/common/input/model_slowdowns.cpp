@@ -5,7 +5,6 @@
 #include "common/cli/option_values.hpp"
 #include "common/input/measured_on.hpp"
 #include "common/input/table_options.hpp"
-#include "common/run/parallel_runs.hpp"
 
 #include <gsched/core/id.hpp>
 #include <gsched/interference/beyond_fit.hpp>
@@ -23,7 +22,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <optional>
-#include <thread>
 #include <vector>
 
 namespace common {
@@ -58,21 +56,15 @@ found_slowdowns predicted_slowdowns(const char* program, const std::string& wher
     chains.push_back(chain_of(*m.profile, sm, solo_metrics{}));
   }
   check_machines(program, files);
-  std::vector<std::array<std::size_t, 2>> pairs;
-  for (std::size_t i = 0; i < models.size(); ++i)
-    for (std::size_t j = i; j < models.size(); ++j) pairs.push_back({i, j});
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto slow = run_in_parallel<std::array<double, 2>>(
-      pairs.size(), std::min(cores, pairs.size()),
-      [&](std::size_t k) { return pair_slowdowns(chains[pairs[k][0]], chains[pairs[k][1]], by); });
+  const std::vector<std::vector<double>> slow = all_pair_slowdowns(chains, by);
   found_slowdowns found(law.text, models.size());
   found.beyond.assign(models.size(), std::vector<std::string>(models.size()));
-  for (std::size_t k = 0; k < pairs.size(); ++k) {
-    const auto [i, j] = pairs[k];
-    const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 0}};
-    found.beyond[i][j] = found.beyond[j][i] = beyond_fit(by.seen, both);
-    found.set(i, j, slow[k]);
-  }
+  for (std::size_t i = 0; i < models.size(); ++i)
+    for (std::size_t j = 0; j < models.size(); ++j) {
+      const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 0}};
+      found.beyond[i][j] = beyond_fit(by.seen, both);
+      found.by[i][j] = slow[i][j];
+    }
   return found;
 }
 

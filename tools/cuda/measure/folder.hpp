@@ -15,8 +15,8 @@ inline constexpr const char* start_pairs_name = "start_pairs.csv";
 /// Errors   bad_option, one line with what differs.
 void check_folder(const std::filesystem::path& out, const gsched::machine& here);
 
-/// Makes the folder and writes machine.json in it. With `anew` it first removes the files that
-/// earlier runs wrote, and then checks the folder as check_folder does.
+/// Creates the folder and writes machine.json into it. With `anew` it removes the files of earlier
+/// runs before. Then it checks the folder as check_folder does.
 /// Errors   as check_folder; run_error (io).
 void open_folder(const std::filesystem::path& out, bool anew, gsched::machine here);
 

@@ -9,10 +9,14 @@
 #include <utility>
 #include <vector>
 
-namespace common {
+namespace gsched {
 
 /// The results of make(0) to make(n - 1), in that order, run on that many threads.
-/// Errors   those of make: the first by index, once all have ended.
+///
+/// Errors   those of make: the first by index, once all have ended; std::system_error if no thread
+///          can be started.
+/// Cost     starts and ends the threads. For set-up.
+/// Threads  make is called on several at once; the call returns when all have ended.
 template <class Result, class Make>
 [[nodiscard]] std::vector<Result> run_in_parallel(std::size_t n, std::size_t threads, Make make) {
   std::vector<std::optional<Result>> ended(n);
@@ -38,4 +42,4 @@ template <class Result, class Make>
   return all;
 }
 
-} // namespace common
+} // namespace gsched
