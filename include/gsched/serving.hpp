@@ -6,6 +6,7 @@
 
 #include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
+#include <gsched/serving/copy_times.hpp>
 #include <gsched/serving/corun_learning.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/graph_batches.hpp>

@@ -409,6 +409,29 @@ TEST_CASE("c abi plan: plans are for all GPUs") {
   CHECK(used == std::array{true, true});
 }
 
+TEST_CASE("c abi plan: batches are planned with the copies of their requests' data") {
+  const two_models m;
+  const auto offer = [&](const copy_times& copies) {
+    return abi::offer_of(abi::plan_settings_of(plan_options()), m.shapes(), in_groups,
+                         limits_for(9, 0), copies);
+  };
+  const abi::foreseen_offer without = offer({}), with = offer({from_us(2), 1, 2});
+  for (std::size_t model = 0; model < 2; ++model) {
+    const abi::plan_model_shape shape = m.shapes()[model];
+    const auto us = [](const std::vector<std::uint64_t>& buffers, double bytes_per_ns) {
+      double sum = 0;
+      for (const std::uint64_t bytes : buffers)
+        sum += 2 + static_cast<double>(bytes) / bytes_per_ns / 1e3;
+      return sum;
+    };
+    const double expected = 4 * (us(shape.inputs, 1) + us(shape.outputs, 2));
+    REQUIRE(expected > 0);
+    const duration added =
+        with.table.latency(model, 4, sm_count{64}) - without.table.latency(model, 4, sm_count{64});
+    CHECK(to_us(added) == doctest::Approx(expected).epsilon(0.001));
+  }
+}
+
 TEST_CASE("c abi plan: files are read, and each planner plans") {
   const auto offer = [](const gsched_plan_options& o, const char* name = "lenet") {
     two_models m;

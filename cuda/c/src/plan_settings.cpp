@@ -328,10 +328,12 @@ std::string compare_machines(const plan_settings& how, machine here) {
 }
 
 foreseen_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,
-                        const gpu_shape& gpu, const architecture_limits& sm) {
+                        const gpu_shape& gpu, const architecture_limits& sm,
+                        const copy_times& copies) {
   std::vector<graph_model> graphs;
-  for (const plan_model_shape& m : models) graphs.push_back({m.name, m.batches});
-  latency_table table = with_graphs(load_latency_table(how.table), graphs, how.added);
+  for (const plan_model_shape& m : models)
+    graphs.push_back({m.name, m.batches, m.inputs, m.outputs});
+  latency_table table = with_graphs(load_latency_table(how.table), graphs, how.added, copies);
   gpu_shape shape = gpu;
   if (how.sms > 0) {
     if (sm_count{how.sms} > gpu.sms || sm_count{how.sms} < gpu.group)

@@ -13,6 +13,7 @@
 #include <gsched/server/plan_options.hpp>
 #include <gsched/server/planned_model.hpp>
 #include <gsched/server/request_record.hpp>
+#include <gsched/serving/copy_times.hpp>
 #include <gsched/serving/interference_learning.hpp>
 
 #include <cstddef>
@@ -87,12 +88,13 @@ struct foreseen_offer : plan_offer {
 };
 
 /// What a plan_server serves. Reads the files. Each GPU of the settings has the shape `gpu`, and
-/// SMs with the limits `sm`.
+/// SMs with the limits `sm`. Batches are planned with the copies of their requests' data.
 /// Errors   those of reading them; unknown_name for a model that is not in them; does_not_fit for a
 ///          profile of another kind of GPU.
 [[nodiscard]] foreseen_offer offer_of(const plan_settings& how,
                                       std::span<const plan_model_shape> models,
-                                      const gpu_shape& gpu, const architecture_limits& sm);
+                                      const gpu_shape& gpu, const architecture_limits& sm,
+                                      const copy_times& copies = {});
 
 /// A model of a plan: a request's data is where its ticket says, or in its payload, as a client's
 /// of the channel.

@@ -5,6 +5,7 @@
 #include "field_checks.hpp"
 
 #include <gsched/cuda/gpu.hpp>
+#include <gsched/cuda/partition/copy_times.hpp>
 #include <gsched/cuda/partition/partition_batches.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda/partition/program_pool.hpp>
@@ -111,7 +112,8 @@ served_plan serve_plan_on_gpu(const plan_settings& how, const gsched_plan_model*
   const gpu_shape gpu{sm_count{std::accumulate(groups.begin(), groups.end(), 0u)},
                       sm_count{groups.front()}, false};
   std::string warning = compare_machines(how, machine_with(on, groups));
-  foreseen_offer offer = offer_of(how, shapes, gpu, on.sm);
+  foreseen_offer offer =
+      offer_of(how, shapes, gpu, on.sm, cuda::measure_copies(how.gpus.front(), how.watchdog));
   plan_notes notes{std::move(warning), std::move(offer.beyond_fit)};
   const plan_server_options served = offer.options(how);
   cuda::partition_batches_options o;

@@ -4,6 +4,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/partition/latency_table.hpp>
+#include <gsched/serving/copy_times.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,19 +26,23 @@ namespace gsched {
 /// A model that exists as CUDA graphs of certain batch sizes only.
 struct graph_model {
   std::string name;
-  std::vector<std::uint32_t> batches; ///< rising
+  std::vector<std::uint32_t> batches;   ///< rising
+  std::vector<std::uint64_t> inputs{};  ///< bytes of a request in each, copied before the graph
+  std::vector<std::uint64_t> outputs{}; ///< and behind it
 };
 
 /// A latency table of these models only, in this order. A batch takes as long as the next larger
-/// graph, plus `added` for the launch and the completion. There are no batches above the largest
-/// graph.
+/// graph, plus `added` for the launch and the completion, plus the copies of its requests' data.
+/// There are no batches above the largest graph.
 ///
 /// Errors   one line: unknown_name for a model that the table does not have; bad_option for sizes
 ///          that do not rise from 1 or more, for a size that the table does not reach for a model,
-///          and for a negative `added`.
+///          for a negative `added`, and for `copies` that cannot be.
 /// Cost     set-up: O(models x SMs x largest size).
-[[nodiscard]] inline latency_table
-with_graphs(const latency_table& t, std::span<const graph_model> models, duration added = {}) {
+[[nodiscard]] inline latency_table with_graphs(const latency_table& t,
+                                               std::span<const graph_model> models,
+                                               duration added = {}, const copy_times& copies = {}) {
+  copies.check();
   if (added < duration::zero())
     throw error(errc::bad_option, "time added to a batch: " + std::to_string(added.count()) +
                                       " ns, expected 0 or more");
@@ -58,9 +63,11 @@ with_graphs(const latency_table& t, std::span<const graph_model> models, duratio
                                         ", expected at most " +
                                         std::to_string(t.batches(*m).back()) + ", the largest of " +
                                         of.name + " in the table");
-    for (std::uint32_t b = 1; b <= sizes.back(); ++b)
+    for (std::uint32_t b = 1; b <= sizes.back(); ++b) {
+      const duration besides = added + copy_time(copies, {of.inputs, of.outputs}, b);
       for (const sm_count s : t.sizes(*m))
-        rows.push_back({of.name, b, s, t.latency(*m, graph_batch(sizes, b), s) + added});
+        rows.push_back({of.name, b, s, t.latency(*m, graph_batch(sizes, b), s) + besides});
+    }
   }
   return latency_table(rows);
 }
@@ -71,7 +78,7 @@ with_graphs(const latency_table& t, std::span<const graph_model> models, duratio
                                                       duration added = {}) {
   std::vector<graph_model> all;
   for (std::size_t m = 0; m < t.size(); ++m)
-    all.push_back({t.name(m), {sizes.begin(), sizes.end()}});
+    all.push_back({t.name(m), {sizes.begin(), sizes.end()}, {}, {}});
   return with_graphs(t, all, added);
 }
 

@@ -39,7 +39,9 @@ typedef struct gsched_plan_options {
   double clusters;  /* ... and for so many standard deviations more; 1.25 */
   double tolerance; /* a plan stays while no rate rises by more than this part; 0.1 */
   double fall;      /* ... or falls by more than this one; 0.3 */
-  double added_us;  /* to each batch of the table, for its launch and its end; 30 */
+  /* To each batch of the table, for its launch and its end; 30. Also planned for are the copies of
+   * its requests' data, from and to pinned memory, which are timed when the server is opened. */
+  double added_us;
   double spin_us;   /* with nothing to do, the thread looks for that long before it sleeps; 50 */
   uint32_t watchdog_ms; /* a batch that shows no progress for that long hangs; at least 1; 10000 */
   uint32_t spare;       /* partitions of earlier plans that are kept; 32 */
