@@ -46,9 +46,27 @@ TABLE = HERE.parents[1] / "tools" / "data" / "latency_batch_partition.csv"
 NAME = "libserve_partitions_graphs.so"
 
 
+class Buffer(ctypes.Structure):
+    _fields_ = [("device", ctypes.c_void_p), ("bytes", ctypes.c_uint64)]
+
+
 class Graph(ctypes.Structure):
     _fields_ = [("model", ctypes.c_char_p), ("graph", ctypes.c_void_p), ("gpu", ctypes.c_uint32),
-                ("batch", ctypes.c_uint32)]
+                ("batch", ctypes.c_uint32), ("inputs", ctypes.POINTER(Buffer)),
+                ("outputs", ctypes.POINTER(Buffer)), ("inputs_count", ctypes.c_uint32),
+                ("outputs_count", ctypes.c_uint32)]
+
+
+def buffers(tensors):
+    """Memory of a graph, for --data."""
+    return (Buffer * len(tensors))(*[Buffer(x.data_ptr(), x.numel() * x.element_size()) for x in tensors])
+
+
+def graph_of(one, name, gpu, batch):
+    """An instance of a captured model, for the library."""
+    inputs, outputs = buffers(one.inputs), buffers(one.outputs)
+    return Graph(name.encode(), one.graph.raw_cuda_graph(), gpu, batch, inputs, outputs, len(inputs),
+                 len(outputs))
 
 
 def library():
@@ -201,7 +219,7 @@ def main():
     except (gsched.GschedError, RuntimeError, ValueError, OSError) as e:
         print(f"serve_partitions: {str(e).splitlines()[0]}", file=sys.stderr)
         return 1
-    all_of_them = [Graph(name.encode(), one.graph.raw_cuda_graph(), gpu, batch)
+    all_of_them = [graph_of(one, name, gpu, batch)
                    for captured, name, gpu, batch in made for one in captured.instances]
     graphs = (Graph * len(all_of_them))(*all_of_them)
     codes = []

@@ -5,6 +5,7 @@ program=serve_partitions
 
 refuses '--interference' --device cuda --rates lenet=10 --interference h200
 refuses '--prepare' --device cuda --rates lenet=10 --prepare 1
+refuses '--data' --rates lenet=10 --data
 refuses 'cuda or cuda:N' --device gpu --rates lenet=10
 refuses '--device' --device cuda:x --rates lenet=10
 
@@ -15,6 +16,7 @@ if [ "$rc" -ne 0 ] && one_line "CUDA"; then
   exit
 fi
 [ "$rc" -eq 0 ] || fail "expected success, got $rc"
+refuses 'stand-ins have no inputs' --device cuda --rates lenet=10 --data
 run --device cuda:9 --rates lenet=10
 [ "$rc" -eq 1 ] && one_line 'GPU 9' || fail "a GPU that is not there: got $rc"
 

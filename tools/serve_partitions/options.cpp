@@ -89,7 +89,7 @@ struct raw_options : partition_texts {
       allowed = "0.01", true_slowdown = "1", true_solo, shared_error = "1", only, start_with,
       learned, batch_log;
   bool learns = false, once = false, max_rates = false, fixed_times = false, leave_idle = false,
-       share_sms = false;
+       share_sms = false, data = false;
   std::vector<std::string> profiles;
   device_option device{{.preset = false}};
   output_options output;
@@ -121,6 +121,9 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--added-us", raw.added, "US",
               "Time added to each batch, for launch and notification;\ndefault: 0, or 30 on real "
               "GPUs");
+  line.flag("--data", raw.data,
+            "Requests carry inputs and outputs, which are copied from and\nto pinned memory; of "
+            "captured graphs on real GPUs");
   line.option(
       "--interference", raw.interference, "F",
       "How simulated batches slow each other: none, h200 or a\nfile; default: h200. Real GPUs "
@@ -313,7 +316,7 @@ void read_device(options& o, const raw_options& raw) {
   if (is_real) shape.last_alone = false; // graphs may have kernels in clusters
   o.gpus.assign(to_count("--gpus", raw.gpus.empty() ? is_real ? "1" : "4" : raw.gpus, 0, 10000),
                 shape);
-  const duration added =
+  const duration added = o.added =
       common::to_us("--added-us", raw.added.empty() ? is_real ? "30" : "0" : raw.added, 1e9);
   const bool all = raw.batches == "all" || (raw.batches.empty() && !is_real);
   if (all && added == duration::zero()) return;
@@ -354,6 +357,9 @@ options read(const raw_options& raw) {
   read_service(o, raw);
   read_rates(o, raw, all);
   read_device(o, raw);
+  o.carries_data = raw.data;
+  if (raw.data && !o.device.gpu)
+    refuse("--data", "simulated GPUs copy none", "--device cuda, with captured graphs");
   read_true_slowdown(o, raw.true_slowdown);
   read_error(o, raw);
   keep_only(o, raw.only);

@@ -54,6 +54,8 @@ struct options : common::outputs {
   gsched::duration prepare{}; ///< simulated: time to make the partitions of a plan
   gsched::rate_error error;
   bool uses_slo_factor = true; ///< false: --slo names all that has a rate
+  bool carries_data = false;   ///< requests, on a real GPU with graphs that tell their memory
+  gsched::duration added{};    ///< to each batch of `table`
   bool max_rates = false;      ///< call scale_to_most first
   std::string only;            ///< the model or app that is served; empty: all
   std::uint64_t seed = 1;

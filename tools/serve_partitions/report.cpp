@@ -397,6 +397,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
   if (!o.batches.empty()) j["batches_of_graphs"] = o.batches;
   if (all.making)
     j["real"] = {{"gpu", all.making->gpu},
+                 {"data", o.carries_data},
                  {"partitions_made", all.making->made},
                  {"partitions_kept", all.making->kept},
                  {"partitions_let_go", all.making->let_go},

@@ -3,6 +3,7 @@
 
 #include "serve_partitions/cuda/table_stand_ins.hpp"
 
+#include "common/cli/option_values.hpp"
 #include "common/cuda/cuda_backend.hpp"
 #include "common/cuda/this_machine.hpp"
 #include "common/input/measured_on.hpp"
@@ -12,7 +13,9 @@
 #include <gsched/serving/plan_service.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,28 +76,54 @@ cuda::partition_batches_options options_for(const options& o) {
   return to;
 }
 
+/// Batches whose requests carry data of their own.
+class batches_with_data : public cuda::partition_batches {
+public:
+  batches_with_data(cuda::partition_batches_options o, cuda::program_source source,
+                    request_rings& data)
+      : partition_batches(std::move(o), std::move(source)), data_(&data) {}
+
+  void begin(batch_run r) {
+    r.data = data_->next(r.model, r.batch);
+    partition_batches::begin(r);
+  }
+
+private:
+  request_rings* data_;
+};
+
 } // namespace
 
-served run_on_gpus(const options& o, cuda::program_source source) {
+served run_on_gpus(const options& o, cuda::program_source source,
+                   std::span<const request_buffers> data) {
   const cuda::gpu first = common::open_gpu(o.device);
   if (!has_streams(o.planner)) // else partitions are not asked for, and MPS may hide SMs
     common::check_machine("serve_partitions", {"--table", o.table_name},
                           common::this_machine(first));
   const interference_function expected = expected_of(o);
   const planner_function planner = planner_of(o);
-  cuda::partition_batches runner(options_for(o), std::move(source));
+  auto rings = std::make_unique<request_rings>(data);
   served all;
-  all.outcome =
-      plan_service(*o.table, o.slos, o.gpus, o.apps, service_of(o), planner, expected, runner)
-          .run();
-  const cuda::partition_batches_statistics s = runner.statistics();
-  all.making = {first.name, s.made,           s.kept,      s.let_go,        s.deciding,
-                s.making,   s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
+  try {
+    batches_with_data runner(options_for(o), std::move(source), *rings);
+    all.outcome =
+        plan_service(*o.table, o.slos, o.gpus, o.apps, service_of(o), planner, expected, runner)
+            .run();
+    const cuda::partition_batches_statistics s = runner.statistics();
+    all.making = {first.name, s.made,           s.kept,      s.let_go,        s.deciding,
+                  s.making,   s.longest_making, s.beginning, s.longest_begin, s.longest_pause};
+  } catch (...) {
+    static_cast<void>(rings.release()); // a batch may hang, and to free memory would wait for it
+    throw;
+  }
   return all;
 }
 
 served run_on_gpus(const options& o) {
   static_cast<void>(common::open_gpu(o.device));
+  if (o.carries_data)
+    common::refuse("--data", "stand-ins have no inputs",
+                   "captured graphs, as of examples/pytorch/serve_partitions.py");
   const latency_table times = with_corrections(*o.as_measured, o.true_slowdown);
   std::vector<std::size_t> models;
   for (const model_demand& d : offered_demands(o.apps, o.slos)) models.push_back(d.model);

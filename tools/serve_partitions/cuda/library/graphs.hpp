@@ -6,6 +6,12 @@
 /// The program serve_partitions as a function, for graphs that were captured in this process.
 extern "C" {
 
+/// Device memory of a graph.
+struct serve_partitions_buffer {
+  void* device;
+  uint64_t bytes; ///< of the whole batch
+};
+
 /// A captured graph (CUgraph) of a model for a batch, with memory of its own. It and its memory
 /// outlive the call.
 struct serve_partitions_graph {
@@ -13,6 +19,10 @@ struct serve_partitions_graph {
   void* graph;
   uint32_t gpu; ///< from the first that --device says
   uint32_t batch;
+  const struct serve_partitions_buffer* inputs; ///< read with --data alone
+  const struct serve_partitions_buffer* outputs;
+  uint32_t inputs_count;
+  uint32_t outputs_count;
 };
 
 /// As the program's main; --device must be a real GPU, and --batches those that each model has
