@@ -211,6 +211,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {  # name: (result, arguments)
     "gsched_load_slow_downs": (ctypes.c_int, [text, _P(_P(gsched_slow_down)), _P(u32)]),
     "gsched_predict_slow_downs": (ctypes.c_int, [text, text, text, _P(_P(gsched_slow_down)),
                                                  _P(u32)]),
+    "gsched_slow_downs_beyond_fit": (text, [_P(gsched_slow_down)]),
     "gsched_free_slow_downs": (None, [_P(gsched_slow_down)]),
 }
 

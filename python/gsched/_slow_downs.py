@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +18,9 @@ def table_of(path: str | os.PathLike[str], call: Callable[[Any, Any], Any]) -> d
     rows, count = ctypes.POINTER(gsched_slow_down)(), u32()
     check(call(ctypes.byref(rows), ctypes.byref(count)))
     try:
+        if beyond := load_library().gsched_slow_downs_beyond_fit(rows):
+            warnings.warn("slow-downs predicted beyond what the fit of the law has seen: "
+                          + beyond.decode(errors="replace"), RuntimeWarning, stacklevel=3)
         return {(row.model.decode(), row.beside.decode()): row.by for row in rows[:count.value]}
     except UnicodeDecodeError:
         raise GschedError(f"{os.fspath(path)}: a name is no text in UTF-8, expected one that is",
@@ -67,6 +71,12 @@ def predict_slow_downs(profiles: str | os.PathLike[str], law: str | os.PathLike[
         fit --out`` writes.
     models : iterable of str, optional
         Which profiles, by their names ``NAME_bBATCH``. None: all of the folder.
+
+    Warns
+    -----
+    RuntimeWarning
+        If models together take more of something than the fit of the law has seen: such predictions are
+        extrapolations.
 
     Returns
     -------

@@ -12,7 +12,7 @@ if [ -z "$library" ]; then
 fi
 
 cat >"$work/slow_downs.py" <<'PY'
-import csv, os, pathlib
+import csv, json, os, pathlib, warnings
 import gsched
 
 os.chdir(os.path.dirname(__file__))
@@ -78,6 +78,17 @@ law = data / "interference/h200.json"
 table = gsched.predict_slow_downs(data / "profiles", law, ["lenet_b1", "vgg16_b8"])
 assert set(table) == {(a, b) for a in ("lenet_b1", "vgg16_b8") for b in ("lenet_b1", "vgg16_b8")}, table
 assert all(1 <= by < 20 for by in table.values()) and table["vgg16_b8", "vgg16_b8"] > 1.5, table
+# Those that are extrapolations are told.
+other = json.loads(law.read_text())
+def warned(sums):
+    other["seen"].update({key: sums for key in other["seen"] if key != "graphs"})
+    pathlib.Path("other.json").write_text(json.dumps(other))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        gsched.predict_slow_downs(data / "profiles", "other.json", ["lenet_b1", "vgg16_b8"])
+    return [str(w.message) for w in said]
+assert warned(100) == [], warned(100)
+assert len(warned(0)) == 1 and "lenet_b1 beside lenet_b1: more " in warned(0)[0], warned(0)
 for arguments, text in (((data / "profiles", law, ["lenet"]), "lenet.json: cannot be opened"),
                         ((data / "profiles", law, []), "models: '', expected NAME_bBATCH"),
                         ((data / "profiles", law, "lenet_b1"), "models: 'lenet_b1', expected several names"),

@@ -78,6 +78,8 @@ TEST_CASE("c abi: measured slow-downs are read, and what is wrong is refused") {
     text +=
         std::string(all[i].model) + " " + all[i].beside + " " + std::to_string(all[i].by) + ", ";
   CHECK(text == "a_b8 a_b8 1.300000, a_b8 b_b1 1.700000, b_b1 a_b8 1.200000, ");
+  CHECK(gsched_slow_downs_beyond_fit(all) == std::string());
+  CHECK(gsched_slow_downs_beyond_fit(nullptr) == std::string());
   gsched_free_slow_downs(all);
   gsched_free_slow_downs(nullptr);
 

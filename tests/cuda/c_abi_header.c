@@ -19,6 +19,7 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
   int (*load)(const char*, gsched_slow_down**, uint32_t*) = gsched_load_slow_downs;
   int (*predict)(const char*, const char*, const char*, gsched_slow_down**, uint32_t*) =
       gsched_predict_slow_downs;
+  const char* (*beyond)(const gsched_slow_down*) = gsched_slow_downs_beyond_fit;
   void (*unload)(gsched_slow_down*) = gsched_free_slow_downs;
   int (*close)(gsched_server*, gsched_close_how, int64_t) = gsched_server_close;
   int (*release)(gsched_server*) = gsched_server_release;
@@ -87,7 +88,8 @@ int use(gsched_server* server, const gsched_buffer* in, void* graph) {
     return GSCHED_INTERNAL;
   if (predict("profiles", "law.json", "a_b1,b_b8", &slow_downs, &options.slow_downs_count) == GSCHED_OK)
     unload(slow_downs);
-  if (load("corun_pairs.csv", &slow_downs, &options.slow_downs_count) == GSCHED_OK) unload(slow_downs);
+  if (load("corun_pairs.csv", &slow_downs, &options.slow_downs_count) == GSCHED_OK && *beyond(slow_downs) == 0)
+    unload(slow_downs);
   return defaults(&options) | open(&options, &server) | client(server, 1.0, &n) |
          add(server, &model, &n) | facts_of(server, n, &facts) | remove(server, n, 0) | submit(server, &request, &ticket) |
          wait(ticket, -1) | cancel(ticket) | status(ticket, &report) |

@@ -46,7 +46,7 @@ struct profile_folder {
 
   [[nodiscard]] named_slowdowns predicted(const char* models = nullptr,
                                           const std::string& by = law) const {
-    return abi::predicted_slow_downs(profiles.c_str(), by.c_str(), models);
+    return abi::predicted_slow_downs(profiles.c_str(), by.c_str(), models).all;
   }
 };
 
@@ -70,6 +70,30 @@ TEST_CASE("c abi slow-downs: those of the law, of each model beside each") {
   const named_slowdowns one = in.predicted("vgg16_b1");
   CHECK(one.size() == 1);
   CHECK(one.begin()->second == std::max(itself[0], itself[1]));
+}
+
+TEST_CASE("c abi slow-downs: a line says which predictions are extrapolations") {
+  const profile_folder in;
+  const auto line = [&](double seen) {
+    interference_coefficients by = load_coefficients(law);
+    for (double& each : by.seen.sum) each = seen;
+    const fs::path file = in.home / "other.json";
+    std::ofstream to(file);
+    write_coefficients(to, by);
+    to.close();
+    const abi::predicted_slowdowns found =
+        abi::predicted_slow_downs(in.profiles.c_str(), file.c_str(), nullptr);
+    gsched_slow_down* const rows = abi::in_one_piece(found.all, found.beyond_fit);
+    std::string said = abi::line_of(rows);
+    CHECK(rows[0].model == std::string("lenet_b1"));
+    abi::free_rows(rows);
+    return said;
+  };
+  CHECK(line(10).empty());
+  const std::string said = line(0);
+  CHECK_MESSAGE(said.find("lenet_b1 beside lenet_b1: more ") == 0, said);
+  CHECK_MESSAGE(said.find("dram") != std::string::npos, said);
+  CHECK_MESSAGE(said.find(", and 2 pairs more") != std::string::npos, said);
 }
 
 TEST_CASE("c abi slow-downs: what cannot be predicted is refused in one line") {

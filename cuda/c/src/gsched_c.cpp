@@ -133,14 +133,19 @@ int gsched_predict_slow_downs(const char* profiles, const char* law, const char*
   return guarded([&] {
     expected(slow_downs, "slow_downs") = nullptr;
     uint32_t& rows = expected(count, "count");
-    const gsched::named_slowdowns all = gsched::abi::predicted_slow_downs(profiles, law, models);
-    *slow_downs = gsched::abi::in_one_piece(all);
-    rows = static_cast<uint32_t>(all.size());
+    const gsched::abi::predicted_slowdowns found =
+        gsched::abi::predicted_slow_downs(profiles, law, models);
+    *slow_downs = gsched::abi::in_one_piece(found.all, found.beyond_fit);
+    rows = static_cast<uint32_t>(found.all.size());
     return GSCHED_OK;
   });
 }
 
-void gsched_free_slow_downs(gsched_slow_down* slow_downs) { std::free(slow_downs); }
+const char* gsched_slow_downs_beyond_fit(const gsched_slow_down* slow_downs) {
+  return slow_downs == nullptr ? "" : gsched::abi::line_of(slow_downs);
+}
+
+void gsched_free_slow_downs(gsched_slow_down* slow_downs) { gsched::abi::free_rows(slow_downs); }
 
 int gsched_server_open(const gsched_server_options* options, gsched_server** out) {
   return guarded([&] {

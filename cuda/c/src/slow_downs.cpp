@@ -5,6 +5,7 @@
 #include "refusal.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/pair_slowdowns.hpp>
@@ -82,7 +83,8 @@ named_slowdowns measured_slow_downs(const char* pairs) {
   return all;
 }
 
-named_slowdowns predicted_slow_downs(const char* profiles, const char* law, const char* models) {
+predicted_slowdowns predicted_slow_downs(const char* profiles, const char* law,
+                                         const char* models) {
   const std::filesystem::path folder = path_of(profiles, "profiles"),
                               coefficients = path_of(law, "law");
   const std::vector<std::filesystem::path> files = profile_files(folder, models);
@@ -108,17 +110,19 @@ named_slowdowns predicted_slow_downs(const char* profiles, const char* law, cons
     chains.push_back(chain_of(p, sm, solo_metrics{}));
   }
   const std::vector<std::vector<double>> slow = all_pair_slowdowns(chains, by);
-  named_slowdowns all;
+  predicted_slowdowns found;
   for (std::size_t i = 0; i < names.size(); ++i)
-    for (std::size_t j = 0; j < names.size(); ++j) all[{names[i], names[j]}] = slow[i][j];
-  return all;
+    for (std::size_t j = 0; j < names.size(); ++j) found.all[{names[i], names[j]}] = slow[i][j];
+  found.beyond_fit = pairs_beyond_fit(by.seen, chains, names);
+  return found;
 }
 
-gsched_slow_down* in_one_piece(const named_slowdowns& all) {
-  std::size_t bytes = all.size() * sizeof(gsched_slow_down);
+gsched_slow_down* in_one_piece(const named_slowdowns& all, const std::string& line) {
+  std::size_t bytes = (all.size() + 1) * sizeof(gsched_slow_down) + line.size() + 1;
   for (const auto& [names, by] : all) bytes += names.first.size() + names.second.size() + 2;
-  auto* const rows = static_cast<gsched_slow_down*>(std::malloc(bytes));
-  if (rows == nullptr) throw refusal(GSCHED_OUT_OF_MEMORY, "slow-downs: out of memory");
+  auto* const head = static_cast<gsched_slow_down*>(std::malloc(bytes)); // its model is the line
+  if (head == nullptr) throw refusal(GSCHED_OUT_OF_MEMORY, "slow-downs: out of memory");
+  gsched_slow_down* const rows = head + 1;
   char* text = reinterpret_cast<char*>(rows + all.size());
   const auto kept = [&](const std::string& name) {
     char* const at = text;
@@ -128,7 +132,14 @@ gsched_slow_down* in_one_piece(const named_slowdowns& all) {
   };
   gsched_slow_down* row = rows;
   for (const auto& [names, by] : all) *row++ = {kept(names.first), kept(names.second), by};
+  *head = {kept(line), nullptr, 0};
   return rows;
+}
+
+const char* line_of(const gsched_slow_down* rows) noexcept { return rows[-1].model; }
+
+void free_rows(gsched_slow_down* rows) noexcept {
+  if (rows != nullptr) std::free(rows - 1);
 }
 
 } // namespace gsched::abi

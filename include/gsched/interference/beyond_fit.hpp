@@ -46,4 +46,23 @@ namespace gsched {
   return names;
 }
 
+/// Pairs of these graphs on the same SMs, and a graph beside itself, whose predictions are
+/// extrapolations, in a line such as "vgg16_b32 beside bert_b8: more dram, and 3 pairs more". Empty
+/// if there is none. `names` are the graphs' in their order.
+///
+/// Cost     O(graphs^2 x kernels).
+[[nodiscard]] inline std::string pairs_beyond_fit(const seen_range& seen,
+                                                  std::span<const kernel_chain> graphs,
+                                                  std::span<const std::string> names) {
+  std::size_t pairs = 0;
+  std::string line;
+  for (std::size_t i = 0; i < graphs.size(); ++i)
+    for (std::size_t j = i; j < graphs.size(); ++j) {
+      const std::array<corunner, 2> both{corunner{&graphs[i], 0}, corunner{&graphs[j], 0}};
+      const std::string what = beyond_fit(seen, both);
+      if (!what.empty() && ++pairs == 1) line = names[i] + " beside " + names[j] + ": more " + what;
+    }
+  return pairs < 2 ? line : line + ", and " + std::to_string(pairs - 1) + " pairs more";
+}
+
 } // namespace gsched

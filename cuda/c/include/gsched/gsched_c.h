@@ -91,6 +91,11 @@ GSCHED_API int gsched_load_slow_downs(const char* pairs, gsched_slow_down** slow
  *          of the profiles, an unknown model. GSCHED_BAD_GRAPH: a kernel that fits on no SM. */
 GSCHED_API int gsched_predict_slow_downs(const char* profiles, const char* law, const char* models,
                                          gsched_slow_down** slow_downs, uint32_t* count);
+/* A line on the pairs whose predictions are extrapolations, as they take more of something than the fit of
+ * the law has seen: "vgg16_b32 beside bert_b8: more dram, and 3 pairs more". "" if there is none, for an
+ * array of gsched_load_slow_downs, and for NULL.
+ * Owner    the array, as one of the two functions returned it. */
+GSCHED_API const char* gsched_slow_downs_beyond_fit(const gsched_slow_down* slow_downs);
 /* NULL is allowed. */
 GSCHED_API void gsched_free_slow_downs(gsched_slow_down* slow_downs);
 
