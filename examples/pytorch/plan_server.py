@@ -30,6 +30,7 @@ import workload
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 DATA = pathlib.Path(__file__).resolve().parents[2] / "tools" / "data"
+TABLE = str(DATA / "latency_batch_partition.csv")
 
 
 def options():
@@ -43,12 +44,15 @@ def options():
     p.add_argument("--instances", type=workload.COUNT, default=4,
                    help="graphs of each batch size; default: %(default)s")
     p.add_argument("--planner", default="best",
-                   help="NAME, or NAME+share, which predicts slow-downs by tools/data; default: %(default)s")
+                   help="NAME, or NAME+share: models may share SMs; default: %(default)s")
+    p.add_argument("--no-interference", action="store_true",
+                   help="plan as if models did not slow each other, as is done with another --table; else "
+                        "slow-downs are predicted by tools/data")
     p.add_argument("--learn-interference", action="store_true",
-                   help="predict slow-downs by tools/data, and correct that by the batches served")
+                   help="correct the predicted slow-downs by the batches served")
     p.add_argument("--period", type=workload.SOME, default=20.0, metavar="S",
                    help="between two decisions on a plan; default: %(default)s")
-    p.add_argument("--table", default=str(DATA / "latency_batch_partition.csv"), metavar="FILE")
+    p.add_argument("--table", default=TABLE, metavar="FILE")
     p.add_argument("--sms", type=workload.FROM_0, default=0,
                    help="of each GPU to plan with; default: 0, all")
     p.add_argument("--when-due", action="store_true",
@@ -66,6 +70,8 @@ def options():
                    help="then the program is ended; default: %(default)s")
     p.add_argument("--json", metavar="FILE", type=workload.writable)
     a = p.parse_args()
+    if a.no_interference and (a.learn_interference or a.planner.endswith("+share")):
+        p.error("--no-interference: with --learn-interference or +share, expected one of them")
     try:
         a.rates = {models.known(name): float(rate) for name, _, rate in
                    (part.partition("=") for part in a.rates.split(","))}
@@ -182,7 +188,8 @@ def main():
             asked.append(gsched.PlanModel(module, inputs[name][0], slo=a.slo / 1e3, rate=rate,
                                           name=name, batches=a.batches, instances=a.instances))
         known = {}
-        if a.learn_interference or a.planner.endswith("+share"):
+        is_known = a.table == TABLE or a.learn_interference or a.planner.endswith("+share")
+        if is_known and not a.no_interference:
             known = {"interference": DATA / "interference/h200.json", "solo": DATA / "solo_metrics.csv"}
         if a.planner.endswith("+share"):
             known["profiles"] = DATA / "profiles"

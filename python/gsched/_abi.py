@@ -160,18 +160,19 @@ class gsched_plan_model(_Struct):
 
 
 class gsched_plan_report(_Struct):
-    _fields_ = [("size", u32), ("partitions", u32), ("sms", u32), ("reserved", u32),
+    _fields_ = [("size", u32), ("partitions", u32), ("sms", u32), ("idle_sms", u32),
                 ("factor", f64), ("batches", u64), ("switches", u64), ("failed_plans", u64),
                 ("last_failure", ctypes.c_char * 256), ("warning", ctypes.c_char * 512),
-                ("beyond_fit", ctypes.c_char * 256)]
+                ("beyond_fit", ctypes.c_char * 256), ("reason", ctypes.c_char * 16)]
 
 
 class gsched_plan_model_report(_Struct):
-    _fields_ = [("size", u32), ("reserved", u32), ("arrived", u64), ("in_time", u64), ("late", u64),
+    _fields_ = [("size", u32), ("too_slow", u32), ("arrived", u64), ("in_time", u64), ("late", u64),
                 ("dropped", u64), ("cancelled", u64), ("waiting", u64), ("running", u64),
                 ("batches", u64), ("rate", f64), ("p50_us", f64), ("p99_us", f64),
                 ("slow_down", f64), ("sensitivity", f64), ("pressure", f64), ("learned_from", u64),
-                ("sensitivity_error", f64), ("pressure_error", f64), ("host_part", f64)]
+                ("sensitivity_error", f64), ("pressure_error", f64), ("host_part", f64),
+                ("time_factor", f64), ("rate_factor", f64), ("partitions", u32), ("sms", u32)]
 
 
 _P = ctypes.POINTER

@@ -95,7 +95,11 @@ class PlannedModel(Model):
             ``sensitivity`` and ``pressure``, how much the model suffers from others and presses on
             them, times what `solo` says, and ``learned_from``, from how many batches (without, 1, 1
             and 0), and ``sensitivity_error`` and ``pressure_error``, standard deviations of their
-            logarithms; ``host_part``, the part of the batches' time that a busy host added at most.
+            logarithms; ``host_part``, the part of the batches' time that a busy host added at most;
+            ``time_factor``, its batches take so many times the planned time, and ``rate_factor``,
+            plans are for so many times its rate, both learned; ``too_slow``, 1 if none of its
+            requests can be in time for that; ``partitions`` of the plan that serve it, and their
+            ``sms``.
 
         Raises
         ------
@@ -332,7 +336,9 @@ class PlanServer(Server):
         Returns
         -------
         dict
-            ``partitions`` of the plan and their ``sms`` together; ``factor``, so many times the rates
+            ``partitions`` of the plan, their ``sms`` together, and ``idle_sms`` of the GPUs;
+            ``reason``, why another plan was asked for last: ``rates``, ``times`` of batches,
+            ``interference`` or ``violations``, or nothing; ``factor``, so many times the rates
             that it was made for it serves; ``batches`` and ``switches`` to another plan since the
             server was opened; ``failed_plans``, which were chosen but could not be made, and
             ``last_failure`` of these, a line; ``warning``, a line about files that were measured with
@@ -348,6 +354,6 @@ class PlanServer(Server):
         said = gsched_plan_report()
         check(_abi.library.gsched_get_plan_report(self._state.handle, said))
         facts: Facts = facts_of(said)
-        for line in ("last_failure", "warning", "beyond_fit"):
+        for line in ("last_failure", "warning", "beyond_fit", "reason"):
             facts[line] = facts[line].decode(errors="replace")
         return facts

@@ -56,11 +56,14 @@ with gsched.PlanServer(models(), "latency.csv", planner="ideal+share", interfere
     assert (report["partitions"], report["sms"], report["factor"]) == (3, 120, 1.5)
     assert (report["failed_plans"], report["last_failure"]) == (1, "no graph is left")
     assert (report["warning"], report["beyond_fit"]) == ("", "graphs")
+    assert (report["idle_sms"], report["reason"]) == (12, "times")
     assert lenet.report()["arrived"] == 6 and lenet.report()["p99"] == 0.0025
     said = lenet.report()
     assert (said["sensitivity"], said["pressure"], said["learned_from"]) == (1.2, 0.9, 8)
     assert (said["sensitivity_error"], said["pressure_error"]) == (0.3, 0.4)
     assert said["host_part"] == 0.02
+    assert (said["time_factor"], said["rate_factor"], said["too_slow"]) == (1.6, 1.2, 1)
+    assert (said["partitions"], said["sms"]) == (2, 65)
     raises(KeyError, "p99, in seconds", lambda: lenet.report()["p99_us"])
     raises(gsched.GschedError, "add_model: of a server of a plan", server.add_model, adds, one())
     assert server.policy == "plan"

@@ -271,6 +271,8 @@ int gsched_get_plan_report(gsched_server* s, gsched_plan_report* r) {
   r->partitions = 3, r->sms = 120, r->factor = 1.5, r->failed_plans = 1;
   strcpy(r->last_failure, "no graph is left");
   strcpy(r->beyond_fit, "graphs");
+  strcpy(r->reason, "times");
+  r->idle_sms = 12;
   if (strstr(plan_texts, "elastic"))
     strcpy(r->warning, "table latency.csv: measured with driver 1, not 2 as here");
   return GSCHED_OK;
@@ -280,6 +282,7 @@ int gsched_get_plan_model_report(gsched_server* s, uint32_t m, gsched_plan_model
   r->arrived = 5 + m, r->p99_us = 2500, r->slow_down = 1.1;
   r->sensitivity = 1.2, r->pressure = 0.9, r->learned_from = 7 + m, r->host_part = 0.02;
   r->sensitivity_error = 0.3, r->pressure_error = 0.4;
+  r->time_factor = 1.6, r->rate_factor = 1.2, r->partitions = 2, r->sms = 64 + m, r->too_slow = m;
   return GSCHED_OK;
 }
 struct gsched_channel {

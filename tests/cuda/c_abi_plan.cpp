@@ -179,6 +179,7 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   const gsched_plan_report p = rig.it.plan_report();
   CHECK(p.partitions >= 1);
   CHECK(p.sms >= 8);
+  CHECK(p.sms + p.idle_sms == in_groups.sms.count());
   CHECK(p.factor > 0);
   CHECK(p.batches >= all.size() / 8);
   CHECK(p.batches < all.size());
@@ -193,6 +194,12 @@ TEST_CASE("c abi plan: requests have their own answers, and all ways to wait for
   CHECK(m.slow_down > 0);
   CHECK(m.host_part >= 0);
   CHECK(m.host_part < 1);
+  CHECK(m.partitions >= 1);
+  CHECK(m.sms >= 8);
+  CHECK(m.sms <= p.sms);
+  CHECK(m.time_factor >= 1);
+  CHECK(m.rate_factor >= 1);
+  CHECK(m.too_slow == 0);
   const gsched_statistics s = rig.it.statistics();
   CHECK(s.finished == all.size());
   CHECK(s.submitted == s.active + s.finished + s.failed + s.rejected + s.cancelled);

@@ -3,6 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/serving/paced_batches.hpp>
+#include <gsched/serving/time_corrections.hpp>
 
 #include <doctest/doctest.h>
 
@@ -417,6 +418,41 @@ TEST_CASE("plan server: a later plan that cannot be made leaves the current one 
   r.control->plans_until_failure = INT32_MAX;
   question q;
   CHECK(r.ask(q).wait().status == request_status::finished);
+}
+
+TEST_CASE("plan server: the report tells what was learned, and why there is another plan") {
+  plan_server_options how;
+  how.plan.period = 30ms;
+  how.plan.corrections.fewest = 1;
+  const std::vector<double> by{4.0};
+  const latency_table slow = with_corrections(table_of(1), by);
+  plan_server it(
+      offer_of(1, 10s, 10),
+      [&](const latency_table&, const interference_function& f) {
+        return paced_batches(slow, f, 1, 1ms, answer);
+      },
+      how, [](auto&) { return number_events(); });
+  CHECK(it.report().reason == replan_reason::none);
+  CHECK(it.report().times == std::vector<learned_times>(1));
+  CHECK(it.report().sms == 32);
+  plan_report p;
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (p.reason == replan_reason::none && std::chrono::steady_clock::now() < until) {
+    question q;
+    REQUIRE(it.submit({.model = model_id{0}, .payload = q.bytes()}).wait().status ==
+            request_status::finished);
+    p = it.report();
+  }
+  CHECK(p.reason != replan_reason::none); // rates, too, are other than expected
+  while (p.times[0].time_factor == 1 && std::chrono::steady_clock::now() < until) {
+    question q;
+    REQUIRE(it.submit({.model = model_id{0}, .payload = q.bytes()}).wait().status ==
+            request_status::finished);
+    p = it.report();
+  }
+  CHECK(p.times[0].time_factor > 3);
+  CHECK_FALSE(p.times[0].is_too_slow);
+  it.close();
 }
 
 TEST_CASE("plan server: whatever threads do, each request ends once, and the counts add up") {

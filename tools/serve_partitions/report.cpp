@@ -157,17 +157,6 @@ json factors_json(const options& o, const std::vector<double>& factors) {
   return all;
 }
 
-const char* name_of(replan_reason r) {
-  switch (r) {
-  case replan_reason::none: break;
-  case replan_reason::rates: return "rates";
-  case replan_reason::times: return "times";
-  case replan_reason::interference: return "interference";
-  case replan_reason::violations: return "violations";
-  }
-  return "none";
-}
-
 /// Where the time of stalled batches went beyond what was expected.
 struct stall_parts {
   duration to_launch{}; ///< from the decision to the launch call
@@ -471,7 +460,7 @@ void write_json(std::ostream& out, const options& o, const served& all) {
                        {"came", std::move(came)},
                        {"ended", p.ended},
                        {"violated", p.violated},
-                       {"reason", name_of(p.reason)},
+                       {"reason", std::string(name_of(p.reason))},
                        {"corrections", factors_json(o, p.corrections)},
                        {"too_slow", std::move(too_slow)},
                        {"margins", factors_json(o, p.margins)},

@@ -64,6 +64,8 @@ constexpr std::size_t first_plan_options = offsetof(gsched_plan_options, profile
 static_assert(first_plan_options == 120);
 constexpr std::size_t first_plan_report = offsetof(gsched_plan_report, warning);
 static_assert(first_plan_report == 304);
+constexpr std::size_t first_plan_model_report = offsetof(gsched_plan_model_report, time_factor);
+static_assert(first_plan_model_report == 152);
 
 int failed(gsched_code code, const char* line) noexcept {
   gsched::detail::set_line(last_error, line);
@@ -372,7 +374,8 @@ int gsched_get_plan_report(gsched_server* s, gsched_plan_report* report) {
 int gsched_get_plan_model_report(gsched_server* s, uint32_t model,
                                  gsched_plan_model_report* report) {
   return guarded([&] {
-    write_struct(report, "report", expected(s, "server").plan_model_report(model));
+    write_struct(report, "report", expected(s, "server").plan_model_report(model),
+                 first_plan_model_report);
     return GSCHED_OK;
   });
 }

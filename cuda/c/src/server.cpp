@@ -210,6 +210,8 @@ gsched_plan_report server::plan_report() {
   out.batches = r.batches;
   out.switches = r.switches;
   out.failed_plans = r.failed_plans;
+  out.idle_sms = r.sms - std::min(r.sms, out.sms);
+  if (r.reason != replan_reason::none) name_of(r.reason).copy(out.reason, sizeof out.reason - 1);
   r.last_failure.copy(out.last_failure, sizeof out.last_failure - 1);
   notes_.warning.copy(out.warning, sizeof out.warning - 1);
   if (notes_.beyond_fit) notes_.beyond_fit(r.plan).copy(out.beyond_fit, sizeof out.beyond_fit - 1);
@@ -244,6 +246,16 @@ gsched_plan_model_report server::plan_model_report(std::uint32_t which) {
   out.learned_from = learned.watched;
   out.sensitivity_error = learned.unsure.sensitivity;
   out.pressure_error = learned.unsure.pressure;
+  const learned_times& times = r.times[which];
+  out.time_factor = times.time_factor;
+  out.rate_factor = times.rate_factor;
+  out.too_slow = times.is_too_slow ? 1u : 0u;
+  for (const gpulet& g : r.plan.gpulets)
+    if (std::any_of(g.portions.begin(), g.portions.end(),
+                    [&](const portion& p) { return p.model == which; })) {
+      ++out.partitions;
+      out.sms += g.sms.count();
+    }
   return out;
 }
 

@@ -49,12 +49,15 @@ struct plan_report {
   std::vector<model_outcome> models{};         ///< by model
   std::vector<double> rates{};                 ///< by model: as measured, requests a second
   std::vector<learned_interference> learned{}; ///< by model; empty: interference stays as expected
+  std::vector<learned_times> times{};          ///< by model
+  std::uint32_t sms = 0;                       ///< of all GPUs
   partition_plan plan{};
   double factor = 0; ///< the plan serves this many times the rates that it was made for
   std::uint64_t batches = 0;
   std::uint64_t switches = 0;
-  std::uint64_t failed_plans = 0; ///< that were chosen, but not made
-  std::string last_failure{};     ///< of these: why, in one line
+  replan_reason reason = replan_reason::none; ///< of the last decision for another plan
+  std::uint64_t failed_plans = 0;             ///< that were chosen, but not made
+  std::string last_failure{};                 ///< of these: why, in one line
 };
 
 } // namespace gsched

@@ -184,6 +184,13 @@ public:
   [[nodiscard]] std::vector<batch_stall>& stalls() noexcept { return stalls_; }
   [[nodiscard]] const frontend& requests_in() const noexcept { return serve_; }
   [[nodiscard]] const active_plan& plan() const noexcept { return plan_; }
+  /// Of a model of the table, at present.
+  [[nodiscard]] learned_times learned_of(std::size_t model) const {
+    return {corrections_.factors()[model], margins_.factors()[model],
+            corrections_.is_too_slow(model)};
+  }
+  /// Why the last decision for another plan was made; none: there was none.
+  [[nodiscard]] replan_reason last_reason() const noexcept { return last_reason_; }
   /// By model of the table; empty: interference stays as expected.
   [[nodiscard]] std::vector<learned_interference> learned() const {
     std::vector<learned_interference> all;
@@ -445,6 +452,7 @@ private:
     // If planning takes longer than a period, this period has no new plan.
     const bool may_plan = options_.replans && !is_preparing_;
     const replan_reason reason = may_plan ? learn() : replan_reason::none;
+    if (reason != replan_reason::none) last_reason_ = reason;
     requests_.on_period(std::move(period_));
     open_period();
     period_.reason = reason;
@@ -585,6 +593,7 @@ private:
   active_plan plan_;
   std::size_t gpus_;
   time_point plan_since_{};
+  replan_reason last_reason_ = replan_reason::none;
   time_corrections corrections_;
   violation_margins margins_;
   Runner& runner_;

@@ -10,10 +10,12 @@
 #include <gsched/serving/frontend.hpp>
 #include <gsched/trace/histogram.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace gsched {
@@ -67,6 +69,21 @@ enum class replan_reason : std::uint8_t {
   times,        ///< measured batch times
   interference, ///< learned: batches slow each other more, or less, than the plan assumes
   violations,   ///< more requests were late or dropped than allowed, for none of these reasons
+};
+
+[[nodiscard]] constexpr std::string_view name_of(replan_reason r) noexcept {
+  constexpr std::array<std::string_view, 5> names{"none", "rates", "times", "interference",
+                                                  "violations"};
+  return names[static_cast<std::size_t>(r)];
+}
+
+/// What was learned of a model while it was served.
+struct learned_times {
+  double time_factor = 1;   ///< its batches take so many times the planned time
+  double rate_factor = 1;   ///< plans are for so many times its rate, for what was late
+  bool is_too_slow = false; ///< its requests cannot be in time: plans give it the least partition
+
+  bool operator==(const learned_times&) const = default;
 };
 
 /// Outcome of one period, from one decision on a plan to the next.

@@ -112,7 +112,7 @@ typedef struct gsched_plan_report {
   uint32_t size;
   uint32_t partitions; /* of the plan */
   uint32_t sms;        /* of them all */
-  uint32_t reserved;
+  uint32_t idle_sms;   /* of all GPUs: in no partition */
   double factor; /* the plan serves this many times the rates it was made for; below 1 it cannot */
   uint64_t batches, switches;
   uint64_t failed_plans;  /* that were chosen, but whose partitions could not be made */
@@ -124,11 +124,15 @@ typedef struct gsched_plan_report {
    * of "l2" or "dram", than `interference` was fitted to, or "MODEL in BATCH", a larger batch than `solo`
    * has. Empty: none, or nothing is predicted */
   char beyond_fit[256];
+  /* Why another plan than the one before was asked for last: "rates", "times" of batches,
+   * "interference" that was learned, or "violations", where too many were late for none of these. Empty:
+   * none was asked for yet */
+  char reason[16];
 } gsched_plan_report;
 
 typedef struct gsched_plan_model_report {
   uint32_t size;
-  uint32_t reserved;
+  uint32_t too_slow; /* 1: its batches take so long that none of its requests can be in time */
   /* Requests: arrived is the sum of those below. */
   uint64_t arrived, in_time, late, dropped, cancelled, waiting, running;
   uint64_t batches;
@@ -147,6 +151,11 @@ typedef struct gsched_plan_model_report {
    * another thread pinned memory, say, or had lost its core. No plan is made for that. Above 0.1
    * violations do not raise planned rates either. */
   double host_part;
+  /* What was learned, and plans go by: the model's batches take so many times the planned time, and
+   * plans are for so many times its rate, as more was late than is allowed. 1, 1: nothing. */
+  double time_factor, rate_factor;
+  /* Of the plan: partitions that serve the model, and their SMs, which other models may use too. */
+  uint32_t partitions, sms;
 } gsched_plan_model_report;
 
 /* Also when the server is closed.

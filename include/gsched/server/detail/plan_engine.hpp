@@ -146,8 +146,12 @@ public:
     plan_report r;
     r.models = loop_.outcomes();
     r.learned = loop_.learned();
-    for (std::size_t m = 0; m < models_.size(); ++m)
+    for (std::size_t m = 0; m < models_.size(); ++m) {
       r.rates.push_back(loop_.requests_in().rate(m, loop_.now()));
+      r.times.push_back(loop_.learned_of(m));
+    }
+    r.reason = loop_.last_reason();
+    for (const gpu_shape& s : offer_.shapes) r.sms += s.sms.count();
     r.plan = loop_.plan().plan();
     r.factor = loop_.plan().factor();
     r.batches = loop_.batches();
