@@ -269,8 +269,10 @@ def in_processes(a, way, loads, folder, environment):
     children, files = [], {m: [folder / f"{m}.{i}.json" for i in range(len(loads))] for m in a.rates}
     try:
         for m in a.rates:
-            # The driver's usual number: a process has one stream of work, and MPS shares the queues.
-            here = {"CUDA_DEVICE_MAX_CONNECTIONS": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "8"),
+            # The driver's usual number, or fewer: a process has one stream of work, and MPS shares the
+            # queues. With 32 a fifth process under MPS ends with "out of memory".
+            queues = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "8")
+            here = {"CUDA_DEVICE_MAX_CONNECTIONS": str(min(8, int(queues))) if queues.isdigit() else "8",
                     **environment}
             more = []
             if way == "mps_shares":
