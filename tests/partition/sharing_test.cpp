@@ -272,4 +272,42 @@ TEST_CASE("slow-downs on shared SMs: the kernels decide, in any order, between k
                     "few on shared SMs, expected its slow-downs there");
 }
 
+TEST_CASE("what batches of a region take of an SM beyond the fit is named") {
+  std::vector<latency_row> rows;
+  solo_table metrics;
+  std::vector<profile> graphs;
+  for (const char* m : {"a", "b"}) {
+    rows.push_back({m, 1, all_sms, from_us(206)});
+    metrics.add({m, 1, from_us(206), 0.1, 0.1, 0.5});
+    profile& p = graphs.emplace_back(graph_of(m, 1, 512, 1024));
+    for (profile_operation& o : p.operations) {
+      kernel_counters& c = o.counters.emplace();
+      c.us = 10;
+      c.sm_active = c.warps_active = 1;
+      c.ipc = 3;
+      c.pipes.fp64 = *m == 'a' ? 0.7 : 0.0;
+    }
+  }
+  const latency_table t(rows);
+  interference_coefficients law;
+  for (double& each : law.seen.sum) each = 9;
+  law.seen.graphs = 2;
+  const auto beyond = [&](std::uint32_t region, std::size_t partitions = 2) {
+    const shared_sm_slowdowns slow(t, metrics, graphs, law, limits_for(9, 0), all_sms);
+    const contention_interference beside(t, metrics, law, &slow);
+    partition_plan plan;
+    for (std::size_t i = 0; i < partitions; ++i)
+      plan.gpulets.push_back({0, all_sms, {}, {{i % 2, 1, 1}}, region});
+    return beside.beyond_fit(plan);
+  };
+  CHECK(beyond(1).empty());
+  CHECK(beyond(1, 3) == "graphs");
+  law.seen.sum[index(resource::issue)] = 1.2;
+  CHECK(beyond(1) == "issue");
+  CHECK(beyond(0).empty()); // on SMs of their own
+  CHECK(beyond(1, 1).empty());
+  law.seen.sum[index(resource::fp64)] = 0;
+  CHECK(beyond(1) == "issue, fp64");
+}
+
 } // namespace gsched::testing

@@ -11,27 +11,19 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace gsched {
 
-/// What graphs that run together demand beyond all that a fit has seen, as "graphs, fp16, dram":
-/// their predicted slow-downs are extrapolations. Empty if nothing.
+/// Whether graphs that run together demand more of each resource than a fit has seen.
 ///
 /// Differs  from a bound of each kernel: demands are means of a replay, as in seen_range. Resources
 ///          of SMs count where all graphs share one partition, and from half of the capacity,
 ///          because the law adds next to nothing below.
 /// Cost     O(kernels).
-[[nodiscard]] inline std::string beyond_fit(const seen_range& seen,
-                                            std::span<const corunner> graphs) {
+[[nodiscard]] inline std::array<bool, resources> use_beyond_fit(const seen_range& seen,
+                                                                std::span<const corunner> graphs) {
   constexpr double rounding = 1e-4;
   constexpr double harmless = 0.5;
-  std::string names;
-  const auto add = [&](std::string_view name) {
-    names += (names.empty() ? "" : ", ");
-    names += name;
-  };
-  if (graphs.size() > seen.graphs) add("graphs");
   const bool shared = std::all_of(graphs.begin(), graphs.end(), [&](const corunner& g) {
     return g.partition == graphs.front().partition;
   });
@@ -40,9 +32,21 @@ namespace gsched {
     const demand d = mean_demand(*g.chain);
     for (std::size_t r = shared ? 0 : resources_on_sm; r < resources; ++r) sum[r] += d.use[r];
   }
+  std::array<bool, resources> beyond{};
   for (std::size_t r = 0; r < resources; ++r)
-    if (sum[r] > std::max(seen.sum[r] + rounding, r < resources_on_sm ? harmless : 0))
-      add(resource_names[r]);
+    beyond[r] = sum[r] > std::max(seen.sum[r] + rounding, r < resources_on_sm ? harmless : 0);
+  return beyond;
+}
+
+/// What graphs that run together demand beyond all that a fit has seen, as "graphs, fp16, dram":
+/// their predicted slow-downs are extrapolations. Empty if nothing.
+/// Cost     as use_beyond_fit.
+[[nodiscard]] inline std::string beyond_fit(const seen_range& seen,
+                                            std::span<const corunner> graphs) {
+  std::string names = graphs.size() > seen.graphs ? "graphs" : "";
+  const std::array<bool, resources> beyond = use_beyond_fit(seen, graphs);
+  for (std::size_t r = 0; r < resources; ++r)
+    if (beyond[r]) names += (names.empty() ? "" : ", ") + std::string(resource_names[r]);
   return names;
 }
 

@@ -13,6 +13,7 @@
 #include <gsched/partition/shared_sm_slowdowns.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -100,18 +101,20 @@ public:
   }
 
   /// What makes the slow-downs of a plan extrapolations, as "graphs, dram, vgg16 in 64": more
-  /// partitions on a GPU or more throughput of them than the fit has seen, and batches that are
-  /// larger than any with metrics. Empty if nothing does.
+  /// partitions on a GPU or more throughput of them than the fit has seen, more of an SM in a
+  /// region, and batches that are larger than any with metrics. Empty if nothing does.
   ///
-  /// Differs  from gsched::beyond_fit: resources of SMs do not count, which metrics do not have.
-  /// Errors   unknown_name, as for a slow-down.
-  /// Cost     O(portions x log rows).
+  /// Differs  from gsched::beyond_fit: between partitions on SMs of their own only L2 and DRAM
+  ///          count, of which metrics have means.
+  /// Errors   those of a slow-down.
+  /// Cost     O(portions x log rows), and that of the kernels of each region's batches.
   [[nodiscard]] std::string beyond_fit(const partition_plan& plan) const {
     constexpr double rounding = 1e-4;
     std::map<std::uint32_t, std::vector<const gpulet*>> gpus;
     for (const gpulet& g : plan.gpulets)
       if (!g.portions.empty()) gpus[g.gpu].push_back(&g);
-    bool graphs = false, l2 = false, dram = false;
+    bool graphs = false;
+    std::array<bool, resources> beyond{};
     std::map<std::size_t, std::uint32_t> larger; // by model
     for (const auto& [gpu, partitions] : gpus) {
       if (partitions.size() < 2) continue; // nothing slows one alone
@@ -127,14 +130,26 @@ public:
         }
         sum.add(most);
       }
-      l2 = l2 || sum.l2 > law_.seen.sum[index(resource::l2)] + rounding;
-      dram = dram || sum.dram > law_.seen.sum[index(resource::dram)] + rounding;
+      beyond[index(resource::l2)] |= sum.l2 > law_.seen.sum[index(resource::l2)] + rounding;
+      beyond[index(resource::dram)] |= sum.dram > law_.seen.sum[index(resource::dram)] + rounding;
+      for (std::size_t i = 0; i < partitions.size(); ++i) {
+        std::vector<const gpulet*> same_sms; // of a region, from its first partition on
+        bool is_first = true;
+        for (std::size_t j = 0; j < partitions.size(); ++j)
+          if (j == i || share_sms(*partitions[i], *partitions[j])) {
+            is_first = is_first && j >= i;
+            same_sms.push_back(partitions[j]);
+          }
+        std::vector<shared_batch> batches;
+        if (is_first && same_sms.size() > 1)
+          add_beyond_fit(batches, same_sms, partitions[i]->sms, beyond);
+      }
     }
     std::string names;
     const auto add = [&](const std::string& name) { names += (names.empty() ? "" : ", ") + name; };
     if (graphs) add("graphs");
-    if (l2) add("l2");
-    if (dram) add("dram");
+    for (std::size_t r = 0; r < resources; ++r)
+      if (beyond[r]) add(std::string(resource_names[r]));
     for (const auto& [model, batch] : larger)
       add(table_->name(model) + " in " + std::to_string(batch));
     return names;
@@ -159,6 +174,22 @@ private:
       batches.pop_back();
     }
     return most;
+  }
+  /// What any batches of these partitions take beyond the fit, beside `batches`.
+  void add_beyond_fit(std::vector<shared_batch>& batches, std::span<const gpulet* const> partitions,
+                      sm_count sms, std::array<bool, resources>& beyond) const {
+    if (partitions.empty()) {
+      for (const shared_batch& b : batches)
+        if (!predicts_shared_sms(b.model)) return;
+      const auto here = shared_->beyond_fit(batches, std::max(sms, smallest(batches)));
+      for (std::size_t r = 0; r < resources; ++r) beyond[r] |= here[r];
+      return;
+    }
+    for (const portion& p : partitions.front()->portions) {
+      batches.push_back({p.model, measured(p.model, p.batch)});
+      add_beyond_fit(batches, partitions.subspan(1), sms, beyond);
+      batches.pop_back();
+    }
   }
   /// The fewest SMs for which the table has all these batches.
   [[nodiscard]] sm_count smallest(std::span<const shared_batch> batches) const {

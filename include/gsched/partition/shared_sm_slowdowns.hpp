@@ -3,6 +3,7 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
+#include <gsched/interference/beyond_fit.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/kernel_chain.hpp>
@@ -13,6 +14,7 @@
 #include <gsched/partition/latency_table.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -93,6 +95,20 @@ public:
     return std::max(1.0, sum);
   }
 
+  /// Whether these batches together take more of each resource than the fit of the law has seen;
+  /// a batch counts as the next larger one with a profile or metrics.
+  /// Cost     that of their chains of kernels: O(kernels).
+  [[nodiscard]] std::array<bool, resources> beyond_fit(std::span<const shared_batch> all,
+                                                       sm_count sms) const {
+    std::vector<known_index> known;
+    for (const shared_batch& b : all) {
+      const between at = place_of(b);
+      known.push_back({b.model, at.low + (at.part > 0 ? 1u : 0u)});
+    }
+    const std::vector<kernel_chain> chains = chains_of(known, sms);
+    return use_beyond_fit(law_.seen, on_same_sms(chains));
+  }
+
 private:
   static constexpr double rank = 0.9; ///< of the runs that counts
 
@@ -147,7 +163,8 @@ private:
     return most;
   }
 
-  [[nodiscard]] std::vector<double> simulate(std::span<const known_index> all, sm_count sms) const {
+  [[nodiscard]] std::vector<kernel_chain> chains_of(std::span<const known_index> all,
+                                                    sm_count sms) const {
     std::vector<kernel_chain> chains;
     chains.reserve(all.size());
     for (const auto& [model, index] : all) {
@@ -156,12 +173,20 @@ private:
       chains.push_back(k.kernels != nullptr ? chain_of(*k.kernels, sm_, k.metrics, place)
                                             : stand_in_chain(k.metrics, device_, place));
     }
+    return chains;
+  }
+  [[nodiscard]] static std::vector<corunner> on_same_sms(std::span<const kernel_chain> chains) {
     std::vector<corunner> graphs;
     graphs.reserve(chains.size());
     for (const kernel_chain& c : chains) graphs.push_back({&c, 0});
+    return graphs;
+  }
+
+  [[nodiscard]] std::vector<double> simulate(std::span<const known_index> all, sm_count sms) const {
+    const std::vector<kernel_chain> chains = chains_of(all, sms);
     replay_window window;
     window.rank = rank;
-    return corun_slowdowns(graphs, law_.contention, law_.replay, window);
+    return corun_slowdowns(on_same_sms(chains), law_.contention, law_.replay, window);
   }
 
   latency_table table_;

@@ -121,7 +121,8 @@ typedef struct gsched_plan_report {
    * one line. Empty: none, or no machine.json is beside them */
   char warning[512];
   /* What predicted slow-downs of this plan are extrapolated in: more "graphs" at once, or more throughput
-   * of "l2" or "dram", than `interference` was fitted to, or "MODEL in BATCH", a larger batch than `solo`
+   * of "l2" or "dram", or on shared SMs of "issue", "fp16" and so on, than `interference` was fitted to, or
+   * "MODEL in BATCH", a larger batch than `solo`
    * has. Empty: none, or nothing is predicted */
   char beyond_fit[256];
   /* Why another plan than the one before was asked for last: "rates", "times" of batches,
