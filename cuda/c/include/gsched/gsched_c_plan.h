@@ -122,8 +122,7 @@ typedef struct gsched_plan_report {
   char warning[512];
   /* What predicted slow-downs of this plan are extrapolated in: more "graphs" at once, or more throughput
    * of "l2" or "dram", or on shared SMs of "issue", "fp16" and so on, than `interference` was fitted to, or
-   * "MODEL in BATCH", a larger batch than `solo`
-   * has. Empty: none, or nothing is predicted */
+   * "MODEL in BATCH", a larger batch than `solo` has. Empty: none, or nothing is predicted */
   char beyond_fit[256];
   /* Why another plan than the one before was asked for last: "rates", "times" of batches,
    * "interference" that was learned, or "violations", where too many were late for none of these. Empty:
