@@ -26,6 +26,14 @@ assert said["waves"]["sms_most"] >= said["waves"]["sms_least"]  # idle SMs serve
 assert said["waves"]["sms_least"] >= said["waves_on_planned_sms"]["sms_least"] > 0
 assert said["waves_on_planned_sms"]["sms_most"] > said["waves_on_planned_sms"]["sms_least"]
 assert "course" not in said["waves_on_planned_sms"]
+assert said["waves_gpulet"]["requests"] == said["waves"]["requests"]
+served = {(r["mix"], r["planner"]): r for r in said["promised"]}
+assert set(served) == set(most), served
+for key, r in served.items():
+    assert r["most"] == most[key] and len(r["ways"]) == 2, r
+    for way in r["ways"].values():
+        assert way["up_to"] <= way["largest"] <= r["most"] + 0.01 and way["steps"][-1][0] == 1, way
+        assert way["worst"] >= way["violations"] == way["steps"][-1][1], way
 said["rows"][0]["runs"]["up to 20% off"]["violations"] = 0.5
 json.dump(said, open("worse.json", "w"))
 PY
@@ -47,6 +55,7 @@ check "what they kept" python3 - <<'PY'
 import glob, json
 before, after = (json.load(open(glob.glob(f"{d}/*.json")[0])) for d in ("results", "kept"))
 assert after["rows"] == before["rows"] and after["waves"] == before["waves"]
+assert after["promised"] == before["promised"]
 assert after["served_of"] == before["commit"] and [r["planner"] for r in after["most"]] == ["sbp", "gpulet", "gpulet_cuts"]
 PY
 echo '{"rows": 3}' > broken.json
@@ -54,6 +63,7 @@ refuses 2 "broken.json" figures/partition_figures --served-of broken.json
 refuses 2 "broken.json" figures/partition_figures --again broken.json
 refuses 2 "'midi'" figures/partition_figures --mixes midi
 refuses 1 "unknown planner 'last'" figures/partition_figures --bin "$bin" --most last
+refuses 2 "'ideal'" figures/partition_figures --promised sbp,ideal
 refuses 2 "1 or more" figures/partition_figures --repeat 0
 refuses 1 "not found" figures/partition_figures --bin "$work" --mixes equal
 refuses 1 "unknown planner 'worst'" figures/partition_figures --bin "$bin" --most "" --planners worst --mixes equal

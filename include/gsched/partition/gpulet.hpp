@@ -25,7 +25,16 @@ namespace gsched {
 /// Source   algorithm 1 of Choi et al., USENIX ATC 2022, section 4.3. Without time sharing: guided
 ///          self-tuning, section 6.1 there, after GSLICE: Dhakal et al., SoCC 2020,
 ///          doi:10.1145/3419111.3421284.
-/// Differs  in no line. Readings, where the paper is silent or ambiguous:
+/// Differs  in two lines from the printed algorithm, by the first two readings. Readings, where the
+///          paper is silent, ambiguous or at odds with its listing:
+///          - Line 10 prints MINREQUIREDPARTITION(rate_m). Here it is for the part of rate_m that is
+///            not yet assigned: "the unhandled request rate [...] is handled in the next iteration"
+///            (section 4.3). With all of rate_m the last partition of each model would have the
+///            size at the knee.
+///          - Line 28 as printed holds for the new partition only. Here a remaining partition is
+///            passed over too if the partition beside it would miss an SLO, for that plan would not
+///            be valid. No line takes back an assigned rate. So a partition that was given all that
+///            it serves alone gets no partition beside it that slows it.
 ///          - Lines 27 and 28 compare the latency of a batch with the SLO, as they are printed, and
 ///            the batch of line 28 is that of line 27: if it is too late with int_f, the next
 ///            remaining partition is tried, not a smaller batch.
@@ -35,19 +44,12 @@ namespace gsched {
 ///          - The "rate assigned to gpulet" (line 15) is at most the affordable rate of figure 8,
 ///            with int_f: a request waits for a cycle and for its batch, so both together meet the
 ///            SLO (section 2.2), and the cycle is as long as the batch.
-///          - Line 28 holds for the new partition only. A plan in which the partition beside it
-///            misses an SLO would not be valid, so such a remaining partition is passed over too.
-///            No line takes back an assigned rate. So a partition that was given all that it serves
-///            alone gets no partition beside it that slows it.
 ///          - MAXEFFICIENTPARTITION (line 9) and MINREQUIREDPARTITION (line 10) are of the profile,
 ///            without neighbours: only FINDBESTFIT has int_f as an argument.
 ///          - MAXEFFICIENTPARTITION is the size with the largest curvature of the served rate, both
 ///            axes as parts of their largest values, from differences to the next sizes; the
 ///            smallest of equals. A curve that bends nowhere downwards has its knee at the whole
 ///            GPU. Measured rates rise in steps of whole batches, and the knee follows these.
-///          - MINREQUIREDPARTITION(rate_m) is for the part of the rate that is not yet assigned:
-///            "the unhandled request rate [...] is handled in the next iteration" (section 4.3).
-///            With all of rate_m the last partition of each model would have the size at the knee.
 ///          - Profiled sizes are all numbers of whole groups; the paper has a handful of
 ///            percentages.
 ///          - Equally large remaining partitions are taken in order of their GPUs. A remaining part

@@ -104,8 +104,9 @@ public:
     const model_demand& of = demands_[d];
     return capacity_of(table_, of.model, kinds_[k].shape.filling(n), of.slo).rate;
   }
-  /// MAXEFFICIENTPARTITION of the paper: the number of groups with the highest rate per group, the
-  /// fewest of equals; 0: no size has a rate.
+  /// The number of groups with the highest rate per group, the fewest of equals; 0: no size has a
+  /// rate. elastic_planner has it in place of the paper's MAXEFFICIENTPARTITION, the size at the
+  /// knee (knee_of).
   [[nodiscard]] std::uint32_t efficient(std::size_t k, std::size_t d) const noexcept {
     return kinds_[k].efficient[d];
   }
