@@ -72,12 +72,6 @@ def predict_slow_downs(profiles: str | os.PathLike[str], law: str | os.PathLike[
     models : iterable of str, optional
         Which profiles, by their names ``NAME_bBATCH``. None: all of the folder.
 
-    Warns
-    -----
-    RuntimeWarning
-        If models together take more of something than the fit of the law has seen: such predictions are
-        extrapolations.
-
     Returns
     -------
     dict
@@ -87,6 +81,12 @@ def predict_slow_downs(profiles: str | os.PathLike[str], law: str | os.PathLike[
     ------
     GschedError
         If a file cannot be read or is wrong, a profile lacks counters, or the law is of another GPU.
+
+    Warns
+    -----
+    RuntimeWarning
+        If models together take more of something than the fit of the law has seen: such predictions are
+        extrapolations.
     """
     folder, coefficients = path_in_c("profiles", profiles), path_in_c("law", law)
     if isinstance(models, str):
