@@ -25,8 +25,8 @@
 namespace gsched {
 
 /// The part of a slow-down on shared SMs that plans add to it. For nine in ten pairs of graphs the
-/// law is wrong by at most 8 to 19%, which depends on the set of graphs
-/// (docs/research/interference.md).
+/// law is wrong by at most 5.5 to 14.2%, which depends on the set of graphs, and for nine in ten
+/// graphs of larger groups by up to 20% (docs/research/interference_accuracy.md).
 inline constexpr double shared_sm_margin = 0.2;
 
 /// Interference by the law of contention: the partitions of a GPU slow each other by their use of
