@@ -238,9 +238,11 @@ import json, sys
 found = json.load(open(sys.argv[1]))
 rows = found["probe_rows"]
 assert len(rows) == 2 and 1 <= rows[0]["predicted"] < rows[1]["predicted"], rows
+assert [r.get("beyond_the_fit") for r in rows] == [None, "dram"], rows
 assert found["probe_rows_held_up"] == 2, found["probe_rows_held_up"]
 assert found["probe_rows_transfers"] == 2, found["probe_rows_transfers"]
 PY
+expect "extrapolated rows are counted" grep -q '^1 of 2 rows of --test-probes exceed the demands' out
 expect "rows that wait for their probe are counted" grep -q '^2 rows of --test-probes left out: a kernel' out
 expect "copies between host and GPU are left out, and counted" \
   grep -q '^2 rows of --test-probes left out: copies between host and GPU' out

@@ -69,6 +69,12 @@ json side_json(const corun_side& s) {
   return {{"model", s.model}, {"batch", s.batch}, {"sms", s.sms.count()}};
 }
 
+/// Names what the prediction of a group is extrapolated in, if it is.
+void add_beyond(json& one, const seen_range& seen, const known_group& g) {
+  const std::string beyond = beyond_seen(seen, g);
+  if (!beyond.empty()) one["beyond_the_fit"] = beyond;
+}
+
 json predictions_json(const findings& f, const group_set& groups, const seen_range& seen) {
   json all = json::array();
   for (const prediction& p : f.test_predictions) {
@@ -81,8 +87,7 @@ json predictions_json(const findings& f, const group_set& groups, const seen_ran
     for (std::size_t i = 0; i < g.sides.size(); ++i)
       if (i != p.side) others.push_back(side_json(g.sides[i].row));
     one["beside"] = others.size() == 1 ? others[0] : others;
-    const std::string beyond = beyond_seen(seen, g);
-    if (!beyond.empty()) one["beyond_the_fit"] = beyond;
+    add_beyond(one, seen, g);
     all.push_back(std::move(one));
   }
   return all;
@@ -229,12 +234,15 @@ void print(std::ostream& out, const options& o, const std::vector<findings>& all
                o.kernels.held_up, o.kernels.brief);
   note(out, o.corun, o.fitted_with.get());
   note(out, o.test_corun, o.tested_with.get());
-  std::size_t beyond = 0;
-  for (const known_group& g : o.test.groups) beyond += !beyond_seen(c.seen, g).empty();
-  if (beyond > 0)
-    fmt::print(out,
-               "{} of {} other rows exceed the demands that the fit has seen (--json names them)\n",
-               beyond, o.test.groups.size());
+  for (const auto& [groups, which] : {std::pair{&o.test.groups, "other rows"},
+                                      std::pair{&o.probes.groups, "rows of --test-probes"},
+                                      std::pair{&o.kernels.groups, "rows of --test-kernels"}}) {
+    std::size_t beyond = 0;
+    for (const known_group& g : *groups) beyond += !beyond_seen(c.seen, g).empty();
+    if (beyond > 0)
+      fmt::print(out, "{} of {} {} exceed the demands that the fit has seen (--json names them)\n",
+                 beyond, groups->size(), which);
+  }
   print_rules(out, o.pairs, o.corun, rules.pairs, o.safe);
   if (!o.test.groups.empty()) print_rules(out, o.test, "other rows", rules.test, o.safe);
   if (o.what != command::fit) return;
@@ -285,14 +293,16 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
   for (const probe_row& row : rows) {
     const known_group& g = *row.group;
     const std::vector<double>& slow = row.slow;
-    j["probe_rows"].push_back({{"suite", g.name},
-                               {"victim", g.sides[1].row.model},
-                               {"probe", g.sides[0].row.model},
-                               {"shared", g.shared},
-                               {"measured", rounded(g.sides[1].row.slowdown())},
-                               {"predicted", rounded(slow[1])},
-                               {"probe_measured", rounded(g.sides[0].row.slowdown())},
-                               {"probe_predicted", rounded(slow[0])}});
+    json one{{"suite", g.name},
+             {"victim", g.sides[1].row.model},
+             {"probe", g.sides[0].row.model},
+             {"shared", g.shared},
+             {"measured", rounded(g.sides[1].row.slowdown())},
+             {"predicted", rounded(slow[1])},
+             {"probe_measured", rounded(g.sides[0].row.slowdown())},
+             {"probe_predicted", rounded(slow[0])}};
+    add_beyond(one, c.seen, g);
+    j["probe_rows"].push_back(std::move(one));
   }
   const std::vector<double> slow_kernels = slowdowns_of_kernels(o, c);
   for (const auto& [name, errors] : errors_of_kernels(o, slow_kernels))
@@ -303,12 +313,14 @@ void write_json(std::ostream& out, const options& o, const std::vector<findings>
   }
   for (std::size_t i = 0; i < slow_kernels.size(); ++i) {
     const known_group& g = o.kernels.groups[i];
-    j["kernel_rows"].push_back({{"probe", g.name},
-                                {"model", g.sides[1].row.model},
-                                {"batch", g.sides[1].row.batch},
-                                {"operation", g.operation},
-                                {"measured", rounded(g.sides[1].row.slowdown())},
-                                {"predicted", rounded(slow_kernels[i])}});
+    json one{{"probe", g.name},
+             {"model", g.sides[1].row.model},
+             {"batch", g.sides[1].row.batch},
+             {"operation", g.operation},
+             {"measured", rounded(g.sides[1].row.slowdown())},
+             {"predicted", rounded(slow_kernels[i])}};
+    add_beyond(one, c.seen, g);
+    j["kernel_rows"].push_back(std::move(one));
   }
   j["rules"] = rules_json(rules.pairs);
   if (!o.test.groups.empty()) j["test_rules"] = rules_json(rules.test);
