@@ -113,7 +113,7 @@ PY
 cp -r begun begun_before
 begins
 expect "starts measured again" diff -r begun begun_before
-run counters --models saxpy --probes fp32:2 --out counted --minutes 1 --busy --quiet
+run counters --models saxpy --probes fp32:2,upload:4 --out counted --minutes 1 --busy --quiet
 if [ "$rc" -eq 1 ] && grep -qE '^measure: (counters|CUPTI): ' err && [ "$(wc -l <err)" -eq 1 ]; then
   echo "no counters here: $(cat err)"
 else

@@ -257,6 +257,21 @@ TEST_CASE("measure: probes by kind, by name, and each once") {
   CHECK_FALSE(measure::probe_choice{{}, {copy}}.has(kind::copy));
 }
 
+TEST_CASE("measure: counters are read of all usual probes but copies with the host") {
+  using kind = cuda::probe_kind;
+  const auto all = measure::probe_list(sm_count{132});
+  const auto counted = measure::with_kernels(all);
+  const auto has = [](const auto& probes, kind k) {
+    return std::any_of(probes.begin(), probes.end(), [&](const auto& p) { return p.kind == k; });
+  };
+  for (const cuda::probe_description& d : cuda::probe_kinds()) {
+    CAPTURE(d.name);
+    CHECK(has(all, d.kind));
+    CHECK(has(counted, d.kind) == (d.kind != kind::upload && d.kind != kind::download));
+  }
+  CHECK(all.size() == counted.size() + 2);
+}
+
 /// What is wrong with a probe; the GPU works on.
 std::string refusal(const cuda::probe_options& o) {
   try {

@@ -52,6 +52,13 @@ std::vector<cuda::probe_options> kernel_probes(sm_count sms) {
           {.kind = kind::fp32, .level = 4}};
 }
 
+std::vector<cuda::probe_options> with_kernels(std::vector<cuda::probe_options> probes) {
+  std::erase_if(probes, [](const cuda::probe_options& p) {
+    return cuda::sms_of_blocks(p, sm_count{1}) == 0;
+  });
+  return probes;
+}
+
 bool probe_choice::has(cuda::probe_kind kind) const noexcept {
   return all() || std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }

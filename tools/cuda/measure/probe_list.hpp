@@ -31,6 +31,10 @@ struct probe_choice {
 /// busy.
 [[nodiscard]] std::vector<gsched::cuda::probe_options> kernel_probes(gsched::sm_count sms);
 
+/// Those that have a kernel, whose counters can be read: all but copies with the host.
+[[nodiscard]] std::vector<gsched::cuda::probe_options>
+with_kernels(std::vector<gsched::cuda::probe_options> probes);
+
 /// Those that are chosen, each once, by its name.
 [[nodiscard]] std::vector<gsched::cuda::probe_options>
 chosen(const std::vector<gsched::cuda::probe_options>& all, const probe_choice& choice);
