@@ -420,7 +420,7 @@ TEST_CASE("plan server: a later plan that cannot be made leaves the current one 
   CHECK(r.ask(q).wait().status == request_status::finished);
 }
 
-TEST_CASE("plan server: the report tells what was learned, and why there is another plan") {
+TEST_CASE("plan server: the report has learned times and the reason for the last plan") {
   plan_server_options how;
   how.plan.period = 30ms;
   how.plan.corrections.fewest = 1;

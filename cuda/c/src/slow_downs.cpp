@@ -113,7 +113,7 @@ predicted_slowdowns predicted_slow_downs(const char* profiles, const char* law,
   predicted_slowdowns found;
   for (std::size_t i = 0; i < names.size(); ++i)
     for (std::size_t j = 0; j < names.size(); ++j) found.all[{names[i], names[j]}] = slow[i][j];
-  found.beyond_fit = pairs_beyond_fit(by.seen, chains, names);
+  found.beyond_fit = line_of_pairs(all_pairs_beyond_fit(by.seen, chains), names);
   return found;
 }
 

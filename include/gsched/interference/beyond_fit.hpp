@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace gsched {
 
@@ -50,22 +51,31 @@ namespace gsched {
   return names;
 }
 
-/// Pairs of these graphs on the same SMs, and a graph beside itself, whose predictions are
-/// extrapolations, in a line such as "vgg16_b32 beside bert_b8: more dram, and 3 pairs more". Empty
-/// if there is none. `names` are the graphs' in their order.
+/// The same of all pairs of these graphs on the same SMs, and of each beside itself: [i][j] is of
+/// the i-th beside the j-th, as all_pair_slowdowns has it.
 ///
 /// Cost     O(graphs^2 x kernels).
-[[nodiscard]] inline std::string pairs_beyond_fit(const seen_range& seen,
-                                                  std::span<const kernel_chain> graphs,
-                                                  std::span<const std::string> names) {
-  std::size_t pairs = 0;
-  std::string line;
+[[nodiscard]] inline std::vector<std::vector<std::string>>
+all_pairs_beyond_fit(const seen_range& seen, std::span<const kernel_chain> graphs) {
+  std::vector<std::vector<std::string>> all(graphs.size(), std::vector<std::string>(graphs.size()));
   for (std::size_t i = 0; i < graphs.size(); ++i)
     for (std::size_t j = i; j < graphs.size(); ++j) {
       const std::array<corunner, 2> both{corunner{&graphs[i], 0}, corunner{&graphs[j], 0}};
-      const std::string what = beyond_fit(seen, both);
-      if (!what.empty() && ++pairs == 1) line = names[i] + " beside " + names[j] + ": more " + what;
+      all[i][j] = all[j][i] = beyond_fit(seen, both);
     }
+  return all;
+}
+
+/// What all_pairs_beyond_fit found, in a line such as "vgg16_b32 beside bert_b8: more dram, and 3
+/// pairs more". Empty if nothing. `names` are the graphs' in their order.
+[[nodiscard]] inline std::string line_of_pairs(std::span<const std::vector<std::string>> beyond,
+                                               std::span<const std::string> names) {
+  std::size_t pairs = 0;
+  std::string line;
+  for (std::size_t i = 0; i < beyond.size(); ++i)
+    for (std::size_t j = i; j < beyond.size(); ++j)
+      if (!beyond[i][j].empty() && ++pairs == 1)
+        line = names[i] + " beside " + names[j] + ": more " + beyond[i][j];
   return pairs < 2 ? line : line + ", and " + std::to_string(pairs - 1) + " pairs more";
 }
 

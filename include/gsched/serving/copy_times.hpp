@@ -13,7 +13,7 @@ namespace gsched {
 /// How long copies between requests' memory on the host and the GPU take, one after the other.
 /// Numbers that are 0 take no time.
 struct copy_times {
-  duration each{}; ///< of a copy, whatever its bytes
+  duration each{}; ///< the part of a copy's time that its bytes do not change
   double to_device_bytes_per_ns = 0;
   double to_host_bytes_per_ns = 0;
 

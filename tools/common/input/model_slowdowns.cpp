@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdio>
 #include <optional>
@@ -58,27 +57,19 @@ found_slowdowns predicted_slowdowns(const char* program, const std::string& wher
   check_machines(program, files);
   const std::vector<std::vector<double>> slow = all_pair_slowdowns(chains, by);
   found_slowdowns found(law.text, models.size());
-  found.beyond.assign(models.size(), std::vector<std::string>(models.size()));
+  found.beyond = all_pairs_beyond_fit(by.seen, chains);
   for (std::size_t i = 0; i < models.size(); ++i)
-    for (std::size_t j = 0; j < models.size(); ++j) {
-      const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 0}};
-      found.beyond[i][j] = beyond_fit(by.seen, both);
-      found.by[i][j] = slow[i][j];
-    }
+    for (std::size_t j = 0; j < models.size(); ++j) found.by[i][j] = slow[i][j];
   return found;
 }
 
 void warn_of_extrapolation(const char* program, std::span<const neighbour_model> models,
                            const found_slowdowns& found) {
-  std::size_t pairs = 0;
-  std::string first;
-  for (std::size_t i = 0; i < found.beyond.size(); ++i)
-    for (std::size_t j = i; j < found.beyond.size(); ++j)
-      if (!found.beyond[i][j].empty() && ++pairs == 1)
-        first = models[i].name + " beside " + models[j].name + ": more " + found.beyond[i][j];
-  if (pairs > 0)
-    fmt::print(stderr, "{}: slow-downs predicted beyond what the fit has seen: {}{}\n", program,
-               first, pairs > 1 ? fmt::format(", and {} pairs more", pairs - 1) : "");
+  std::vector<std::string> names;
+  for (const neighbour_model& m : models) names.push_back(m.name);
+  if (const std::string line = line_of_pairs(found.beyond, names); !line.empty())
+    fmt::print(stderr, "{}: slow-downs predicted beyond what the fit has seen: {}\n", program,
+               line);
 }
 
 found_slowdowns paired_slowdowns(const std::string& where, const slowdown_source& pairs,
