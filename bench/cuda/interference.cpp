@@ -25,6 +25,8 @@ std::string kinds() {
                         d.usual_level);
   text += "Suites: ";
   for (const std::string& s : interference::suite_names()) text += s + " ";
+  text += "\nNetworks as victims: python -m gsched.measure probes --models resnet50:8 --probes "
+          "copy:4096:34 --split 64";
   return text;
 }
 
@@ -60,6 +62,7 @@ int main(int argc, char** argv) {
   add("--turn-ms", o.turn_ms, 1., 1e4, "of each");
   add("--seconds", o.seconds, 1., 1e5, "experiments that would begin later are left out");
   add("--gpu", o.gpu, 0, 1024, "the GPU's number");
+  app.add_flag("--busy", o.busy, "measure although the GPU seems to be in use");
   app.add_option("--profiles", o.profiles, "folder for the profiles of the probes");
   app.add_flag("--counters", o.counters, "with hardware counters in them");
   app.add_option("--json", o.json, "write the figures to this file, as they come");

@@ -53,6 +53,7 @@ gpu find_gpu(int ordinal) {
   g.sm = known ? *known : driver_limits(p, clusters != 0);
   g.sms = sm_count{static_cast<std::uint32_t>(p.multiProcessorCount)};
   g.memory = byte_count{p.totalGlobalMem};
+  g.l2 = byte_count{static_cast<std::uint64_t>(p.l2CacheSize)};
   check(cudaDriverGetVersion(&g.driver_version), "CUDA driver");
   check(cudaRuntimeGetVersion(&g.runtime_version), "CUDA runtime");
   return g;

@@ -54,6 +54,7 @@ keeps() { # keeps TEXT ARGS...: what is refused leaves the folder as it was
 }
 keeps "--sms: 100000 SMs" latency --sms 100000
 keeps '--beside: no graph "fft"' pairs --beside fft
+keeps "--split: 99999 SMs" probes --split 99999
 keeps "lenet_b1.json" latency --adaptor "$data/profiles/lenet_b1.json:net"
 misses "3 steps left by --minutes" latency --models "saxpy,sort,$data/profiles/lenet_b1.json" --out short --minutes 1e-9 \
   --busy --quiet
@@ -64,6 +65,7 @@ misses "$((2 * parts)) rows or graphs left out by errors" probes --models saxpy,
   --json probes.json
 serves probes --models saxpy --probes fp32:2 --split shared --out split --minutes 1 --busy --quiet
 serves probes --models saxpy,sort --probes sleep --out waits --minutes 1 --busy --quiet
+[ "$parts" -eq 1 ] || serves probes --models saxpy --probes fp32:2 --split 40 --out parts --minutes 1 --busy --quiet
 misses "2 rows or graphs left out by errors" kernels --models saxpy,sort --probes copy:64:4,l1:4096:1000000 --out made --minutes 1 --busy --quiet \
   --json kernels.json
 expect "graphs and kernels beside probes" python3 - <<'PY'
@@ -86,15 +88,19 @@ for name, left_out in {"probes": 2 * (2 if parts else 1), "kernels": 2}.items():
     assert len(notes) == left_out and all("out of memory" in n for n in notes), said
 [row] = rows("split/probes")
 assert int(row["victim_sms"]) == int(row["probe_sms"]) == machine["sms"], row
+for row in rows("parts/probes") if parts else []:
+    own, rest = int(row["victim_sms"]), int(row["probe_sms"])
+    assert 40 <= own < 40 + max(machine["sm_groups"]) and own + rest == machine["sms"], row
 kernels = rows("made/kernels")
 waits = rows("waits/held_up")
 assert {r["model"] for r in waits} == {"saxpy", "sort"}, waits
 for r in waits:
     assert (r["predicted"] != "") == (r["measured"] == "1"), r
     assert 0 < float(r["alone_us"]) and 0 < float(r["beside_us"]), r
+assert {"", "warps", "blocks"} <= {r["predicted"] for r in waits}, waits
 assert {r["probe"] for r in kernels} == {"probe_copy_64_blocks4"}, kernels
 assert {r["model"] for r in kernels} == {"saxpy", "sort"} and all(r["blocks"] == "4" for r in kernels), kernels
-for r in probes + kernels:
+for r in probes + kernels + waits:
     assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
     assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY
@@ -163,6 +169,21 @@ sed 's/"gpu": "[^"]*"/"gpu": "another"/' before/machine.json >made/machine.json
 run latency --models sort --out made
 [ "$rc" -eq 2 ] && one_line "measured with another" || fail "tables of another GPU: got $rc"
 cp before/machine.json made/machine.json
+# Another process has the GPU for many seconds.
+timeout 60 "$GSCHED_BIN_DIR/profile" --graph sort --elements 50000000 --replays 1000 --no-cupti --busy --out other.json 2>/dev/null &
+other=$!
+sleep 4
+if kill -0 $other 2>/dev/null; then
+  run latency --models saxpy --out busy
+  [ "$rc" -eq 1 ] && one_line "is the GPU in use? --busy measures all the same" || fail "a GPU in use: got $rc"
+  program=profile bin=$GSCHED_BIN_DIR/profile
+  run --graph saxpy --no-cupti
+  [ "$rc" -eq 1 ] && one_line "is the GPU in use? --busy measures all the same" || fail "profile of a GPU in use: got $rc"
+else
+  fail "the other process ended too soon to be found"
+fi
+kill $other 2>/dev/null
+wait $other 2>/dev/null
 program=plan bin=$GSCHED_BIN_DIR/plan
 serves --table made/latency_batch_partition.csv --rates sort=100 --planner sbp
 finish

@@ -70,6 +70,8 @@ both() { # what the program and the module of Python refuse alike
   ends 0 "--split" probes --help
   ends 1 "CUDA" probes --split shared --models sort --out made
   ends 2 "--split: unknown value 'half'" all --split half --models sort --out made
+  ends 1 "CUDA" probes --split 40 --models sort --out made
+  ends 2 "--split: '0'" probes --split 0 --models sort --out made
   ends 2 "--split" kernels --split own --models sort --out made
   ends 0 "All of these but kernels" --help
   ends 0 "4 where it is incomplete" --help

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measure/folder.hpp"
-#include "measure/other_work.hpp"
 #include "measure/part_report.hpp"
 #include "measure/row_file.hpp"
 #include "measure/schedule.hpp"
@@ -11,6 +10,7 @@
 #include "common/run/step_watchdog.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda_tools/other_work.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
 #include <gsched/cuda_tools/waited_for_probe.hpp>
 #include <gsched/io/machine_json.hpp>
@@ -222,14 +222,14 @@ TEST_CASE("measure: a GPU in use shows in the times of one graph") {
   t.count = 800;
   t.p10 = 100;
   t.mean = 109;
-  CHECK(measure::uneven_replays("GX100", t) == "");
-  CHECK(measure::late_replays("GX100", t, 129, 90) == "");
+  CHECK(gsched::cuda::uneven_replays("GX100", t) == "");
+  CHECK(gsched::cuda::late_replays("GX100", t, 129, 90) == "");
   CHECK(
-      measure::late_replays("GX100", t, 162, 90) ==
+      gsched::cuda::late_replays("GX100", t, 162, 90) ==
       "GX100: a graph that takes 100.0 us begins and ends in 162.0 us, in the mean of 90, expected "
       "at most 30% more: is the GPU in use?");
   t.mean = 111;
-  CHECK(measure::uneven_replays("GX100", t) ==
+  CHECK(gsched::cuda::uneven_replays("GX100", t) ==
         "GX100: the same graph takes 100.0 us at best and 111.0 us in the mean of 800, expected at "
         "most 10% more: is the GPU in use?");
 }

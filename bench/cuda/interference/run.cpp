@@ -10,6 +10,7 @@
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/counting.hpp>
 #include <gsched/cuda_tools/installed_driver.hpp>
+#include <gsched/cuda_tools/other_work.hpp>
 #include <gsched/cuda_tools/profiling.hpp>
 #include <gsched/io/profile_json.hpp>
 
@@ -157,19 +158,23 @@ bool run(const run_options& o) {
   watch.step("the GPU", 60);
   const cuda::gpu on = cuda::find_gpu(o.gpu);
   cuda::check(cudaSetDevice(o.gpu), "GPU");
-  int l2 = 0;
-  cuda::check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, o.gpu), "size of L2");
+  const auto look = [&] {
+    watch.step("looking whether the GPU is idle", 60);
+    return cuda::find_other_work(on);
+  };
+  if (!o.busy)
+    if (const std::string line = look(); !line.empty())
+      throw gsched::error(gsched::errc::device_failed, line + " --busy measures all the same");
   std::vector<experiment> all = o.experiments;
   for (const std::string& name : o.suites)
-    for (experiment& e : suite(name, on.sms.count(), static_cast<std::uint64_t>(l2)))
-      all.push_back(std::move(e));
+    for (experiment& e : suite(name, on.sms.count(), on.l2.count())) all.push_back(std::move(e));
 
   json out{{"gpu", on.name},
            {"driver", cuda::installed_driver()},
            {"cuda", cuda::cuda_version(on.runtime_version)},
            {"sms", on.sms.count()},
            {"groups", cuda::group_sizes(o.gpu)},
-           {"l2_bytes", l2},
+           {"l2_bytes", on.l2.count()},
            {"rows", json::array()}};
   const auto save = [&] {
     if (o.json.empty()) return;
@@ -221,6 +226,12 @@ bool run(const run_options& o) {
                              {"error", wrong.what()}});
     }
     std::fflush(stdout);
+    save();
+  }
+  const std::string other_work = look();
+  if (!other_work.empty()) {
+    fmt::print(stderr, "gsched.gpu.interference: at the end, {}\n", other_work);
+    out["other_work"] = other_work;
     save();
   }
   watch.rest();

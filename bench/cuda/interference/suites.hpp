@@ -42,6 +42,7 @@ struct run_options {
   bool counters = false;
   std::string profiles; ///< folder for the probes' profiles, with --counters
   int gpu = 0;
+  bool busy = false; ///< measure although the GPU seems to be in use
   std::string json;
 };
 

@@ -5,30 +5,41 @@
 #include "measure/probe_list.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/core/launch.hpp>
 #include <gsched/core/quantity.hpp>
 #include <gsched/core/time.hpp>
 #include <gsched/cuda/gpu.hpp>
 #include <gsched/cuda/partition/partitions.hpp>
 #include <gsched/cuda_tools/beside_probe.hpp>
+#include <gsched/cuda_tools/other_work.hpp>
 #include <gsched/cuda_tools/partition_sms.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/stand_in.hpp>
 #include <gsched/job/operation.hpp>
 #include <gsched/job/program.hpp>
+#include <gsched/occupancy/beside.hpp>
+#include <gsched/occupancy/calculator.hpp>
+#include <gsched/occupancy/limits.hpp>
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <set>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace gsched {
 namespace {
+
+constexpr std::uint64_t l2_bytes = 60 << 20;
 
 TEST_CASE("starting probes does not slow graphs of small kernels for good") {
   GSCHED_NEEDS_GPU();
@@ -236,7 +247,7 @@ TEST_CASE("SMs of two partitions are apart, by their numbers") {
 
 TEST_CASE("measure: probes by kind, by name, and each once") {
   using kind = cuda::probe_kind;
-  const auto all = measure::probe_list(sm_count{132});
+  const auto all = measure::probe_list(sm_count{132}, l2_bytes);
   const auto names = [&](const measure::probe_choice& choice) {
     std::string joined;
     for (const cuda::probe_options& p : measure::chosen(all, choice))
@@ -257,9 +268,89 @@ TEST_CASE("measure: probes by kind, by name, and each once") {
   CHECK_FALSE(measure::probe_choice{{}, {copy}}.has(kind::copy));
 }
 
+TEST_CASE("measure: probes that are to stay in L2 fit there on any GPU") {
+  using kind = cuda::probe_kind;
+  for (const std::uint64_t mib : {4u, 6u, 24u, 40u, 50u, 60u, 126u}) {
+    CAPTURE(mib);
+    std::size_t copies = 0;
+    std::set<kind> usual;
+    for (const cuda::probe_options& p : measure::probe_list(sm_count{40}, mib << 20)) {
+      if (measure::is_usual(p, mib << 20)) usual.insert(p.kind);
+      const std::uint64_t level = p.level > 0 ? p.level : 16;
+      if (p.kind == kind::read || p.kind == kind::chase) CHECK(2 * level <= mib);
+      if (p.kind == kind::copy && p.threads == 256) CHECK(2 * p.level <= mib * ++copies / 2);
+    }
+    CHECK(copies == 2);
+    CHECK(usual.size() == cuda::probe_kinds().size());
+  }
+  const auto read = [](std::uint64_t l2) {
+    const auto all = measure::probe_list(sm_count{132}, l2);
+    return std::find_if(all.begin(), all.end(), [](const auto& p) { return p.kind == kind::read; })
+        ->name();
+  };
+  CHECK(read(l2_bytes) == "probe_read_16");
+  CHECK(read(6 << 20) == "probe_read_1");
+}
+
+TEST_CASE("measure: sleeping probes take each of an SM's resources") {
+  for (const auto& [major, minor] : {std::pair(7, 5), {8, 0}, {8, 6}, {9, 0}, {10, 0}}) {
+    CAPTURE(major * 10 + minor);
+    const architecture_limits sm =
+        limits_for(static_cast<std::uint32_t>(major), static_cast<std::uint32_t>(minor));
+    constexpr std::uint32_t sms = 40;
+    std::set<std::string> lacking, names;
+    for (const cuda::probe_options& p : measure::waiting_probes(sm_count{sms}, sm)) {
+      CAPTURE(p.name());
+      CHECK(names.insert(p.name()).second);
+      cuda::check_probe(p);
+      launch_shape resident;
+      resident.grid = {p.blocks > 0 ? p.blocks : sms, 1, 1};
+      resident.block = {p.threads > 0 ? p.threads : 128, 1, 1};
+      resident.registers_per_thread = p.registers > 0 ? p.registers : 16;
+      resident.dynamic_shared_bytes = p.shared_bytes;
+      const auto on_each = static_cast<std::uint32_t>(resident.blocks() / sms);
+      CHECK(max_blocks_per_sm(sm, resident) >= on_each);
+      launch_shape large; // takes much of everything
+      large.grid = {sms, 1, 1};
+      large.block = {256, 1, 1};
+      large.registers_per_thread = 200;
+      large.dynamic_shared_bytes = sm.max_shared_per_block * 3 / 4;
+      const occupancy_by_resource left = occupancy_beside(sm, resident, on_each, large);
+      if (left.registers == 0) lacking.insert("registers");
+      if (left.shared == 0) lacking.insert("shared");
+      if (left.warps == 0) lacking.insert("warps");
+      if (left.slots == 0) lacking.insert("slots");
+    }
+    CHECK(lacking == std::set<std::string>{"registers", "shared", "slots", "warps"});
+  }
+}
+
+TEST_CASE("other work on the GPU is found in times of a graph") {
+  GSCHED_NEEDS_GPU();
+  const cuda::gpu on = cuda::find_gpu(0);
+  CHECK(cuda::find_other_work(on) == "");
+  cuda::probe other({.kind = cuda::probe_kind::fp32, .threads = 1024}, on.sms);
+  cudaStream_t its = nullptr;
+  REQUIRE(cudaStreamCreateWithFlags(&its, cudaStreamNonBlocking) == cudaSuccess);
+  std::atomic<bool> done{false};
+  std::thread busy([&] { // now and then
+    REQUIRE(cudaSetDevice(on.ordinal) == cudaSuccess);
+    while (!done) {
+      other.start(its, 3e3);
+      other.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds{3});
+    }
+  });
+  const std::string line = cuda::find_other_work(on);
+  done = true;
+  busy.join();
+  REQUIRE(cudaStreamDestroy(its) == cudaSuccess);
+  CHECK(line.find("is the GPU in use?") != std::string::npos);
+}
+
 TEST_CASE("measure: counters are read of all usual probes but copies with the host") {
   using kind = cuda::probe_kind;
-  const auto all = measure::probe_list(sm_count{132});
+  const auto all = measure::probe_list(sm_count{132}, l2_bytes);
   const auto counted = measure::with_kernels(all);
   const auto has = [](const auto& probes, kind k) {
     return std::any_of(probes.begin(), probes.end(), [&](const auto& p) { return p.kind == k; });

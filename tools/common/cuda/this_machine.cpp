@@ -15,14 +15,12 @@
 namespace common {
 
 gsched::machine this_machine(const gsched::cuda::gpu& on) {
-  int l2 = 0;
-  gsched::cuda::check(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, on.ordinal), "GPU");
   gsched::machine m;
   m.gpu = on.name;
   m.compute_capability = std::to_string(on.sm.major) + '.' + std::to_string(on.sm.minor);
   m.sms = on.sms;
   m.sm_groups = gsched::cuda::group_sizes(on.ordinal);
-  m.l2 = gsched::byte_count{static_cast<std::uint64_t>(l2)};
+  m.l2 = on.l2;
   m.memory = on.memory;
   m.driver = gsched::cuda::installed_driver();
   m.cuda = gsched::cuda::cuda_version(on.runtime_version);

@@ -124,7 +124,7 @@ part_report measure_counters(session& s, double until) {
   const bool with_probes = !s.how.probes.all() || s.how.has(part::probes) ||
                            fs::exists(s.how.out / "probes.csv", failed);
   for (const cuda::probe_options& p :
-       with_probes ? with_kernels(chosen(probe_list(s.gpu.sms), s.how.probes))
+       with_probes ? with_kernels(chosen(probe_list(s.gpu.sms, s.gpu.l2.count()), s.how.probes))
                    : std::vector<cuda::probe_options>{})
     try {
       if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));

@@ -70,6 +70,7 @@ struct raw_options {
 };
 
 constexpr gsched::sm_count some_sms = gsched::gpu_shape{}.sms; // lists have the same kinds on all
+constexpr std::uint64_t some_l2 = 1 << 26;
 
 /// "sleep, copy, read", each once, with the break after each eighth.
 std::string kinds_of(const std::vector<gsched::cuda::probe_options>& probes,
@@ -118,13 +119,16 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
         "--probes", raw.probes, (std::string(gsched::cuda::probe_form) + ",...").c_str(),
         ("These probes alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
          "probes that are of it; default: all.\nKINDs: " +
-         kinds_of(has(part::probes) || has(part::counters) ? probe_list(some_sms)
+         kinds_of(has(part::probes) || has(part::counters) ? probe_list(some_sms, some_l2)
                                                            : kernel_probes(some_sms),
                   "\n"))
             .c_str());
   if (has(part::probes))
-    line.option("--split", raw.split, "SMS",
-                "probes: shared, all SMs for both; own, half of them for\neach; or both, in turn");
+    line.option(
+        "--split", raw.split, "SMS",
+        "probes: shared, all SMs for both; own, half of them for\neach; a number, so many for "
+        "the graph, rounded up to whole\ngroups, and the rest for the probe; or both, which is "
+        "shared\nand own in turn");
   line.option("--minutes", raw.minutes, "M",
               "In all; what is not measured by then is left to another run");
   line.flag("--anew", raw.anew, "Remove what the folder has from other runs");
@@ -185,6 +189,18 @@ void add_probe(probe_choice& to, const std::string& text,
   }
 }
 
+void read_split(const std::string& text, options& to) {
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    to.split = sm_split::own;
+    to.victim_sms =
+        gsched::sm_count{static_cast<std::uint32_t>(common::to_count("--split", text, 1, 100000))};
+    return;
+  }
+  to.split = common::to_choice<sm_split>(
+      "--split", text,
+      {{"both", sm_split::both}, {"shared", sm_split::shared}, {"own", sm_split::own}});
+}
+
 options read(const raw_options& raw, const std::string& chosen, bool captured) {
   options o;
   for (const part p : known_parts)
@@ -226,10 +242,9 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
   if (!raw.probes.empty())
     for (const std::string& p : common::to_list("--probes", raw.probes))
       add_probe(o.probes, p,
-                chosen == name_of(part::kernels) ? kernel_probes(some_sms) : probe_list(some_sms));
-  o.split = common::to_choice<sm_split>(
-      "--split", raw.split,
-      {{"both", sm_split::both}, {"shared", sm_split::shared}, {"own", sm_split::own}});
+                chosen == name_of(part::kernels) ? kernel_probes(some_sms)
+                                                 : probe_list(some_sms, some_l2));
+  read_split(raw.split, o);
   o.minutes = common::to_number("--minutes", raw.minutes, {0, 10000, true, "minutes"});
   o.window_ms = common::to_number("--window", raw.window, {1, 10000, false, "milliseconds"});
   o.seed = common::to_count("--seed", raw.seed, 0, ~std::uint64_t{0} - 1);

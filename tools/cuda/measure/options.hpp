@@ -26,7 +26,7 @@ enum class part : std::uint8_t { latency, pairs, starts, probes, kernels, counte
 enum class sm_split : std::uint8_t {
   both,   ///< one after the other
   shared, ///< all SMs for both
-  own     ///< half of the groups for each
+  own     ///< some groups for each
 };
 
 /// A shared library with an adaptor: --adaptor.
@@ -48,6 +48,8 @@ struct options : common::outputs {
   std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
   probe_choice probes;
   sm_split split = sm_split::both;
+  gsched::sm_count
+      victim_sms{}; ///< of these groups, at least, for the graph; 0: half of the groups
   std::vector<std::string> beside; ///< graphs one of which is in each pair; empty: any pair counts
   std::size_t groups = 12;         ///< of several graphs at once
   std::vector<std::size_t> group_sizes{3, 4};

@@ -3,7 +3,9 @@
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/cuda_tools/probe.hpp>
+#include <gsched/occupancy/limits.hpp>
 
+#include <cstdint>
 #include <vector>
 
 namespace measure {
@@ -22,14 +24,25 @@ struct probe_choice {
   [[nodiscard]] bool has(gsched::cuda::probe_kind kind) const noexcept;
 };
 
-/// The probes of a GPU with so many SMs: each kind at its usual level, some at others, and
-/// copies by fewer and fewer SMs.
-[[nodiscard]] std::vector<gsched::cuda::probe_options> probe_list(gsched::sm_count sms);
+/// The probes of a GPU with so many SMs and an L2 of so many bytes: each kind at its usual level,
+/// some at others, and copies by fewer and fewer SMs. Where an array of the usual level, which is
+/// to stay in L2, takes more than a half of it, the level is smaller.
+[[nodiscard]] std::vector<gsched::cuda::probe_options> probe_list(gsched::sm_count sms,
+                                                                  std::uint64_t l2_bytes);
+
+/// Whether it has the first level of its kind in probe_list, and a block on each SM.
+[[nodiscard]] bool is_usual(const gsched::cuda::probe_options& p, std::uint64_t l2_bytes) noexcept;
 
 /// Those beside which each kernel runs by itself: blocks that only take room, on all SMs and on
 /// half of them; copies by more and more SMs; and what keeps issue slots, L2 and shared memory
 /// busy.
 [[nodiscard]] std::vector<gsched::cuda::probe_options> kernel_probes(gsched::sm_count sms);
+
+/// Those beside which each kernel may have to wait: blocks that sleep, and that leave less and less
+/// of the registers, the shared memory, the warps and the places for blocks of an SM; and two that
+/// issue instructions.
+[[nodiscard]] std::vector<gsched::cuda::probe_options>
+waiting_probes(gsched::sm_count sms, const gsched::architecture_limits& sm);
 
 /// Those that have a kernel, whose counters can be read: all but copies with the host.
 [[nodiscard]] std::vector<gsched::cuda::probe_options>

@@ -28,16 +28,22 @@ namespace {
 
 constexpr double sleep_us = 10'000; ///< of a sleeping probe, one before each replay
 
-/// Such a probe is also measured like a graph; one that is chosen with a level is not.
-[[nodiscard]] bool is_usual(const cuda::probe_options& p) { return p.level == 0 && p.blocks == 0; }
-
 /// A graph, or a probe that is measured like one, beside a probe.
 struct probing {
   std::optional<std::size_t> graph; ///< of the session
   cuda::probe_options victim{};     ///< without a graph
   cuda::probe_options probe{};
-  bool shared = true; ///< all SMs for both; else half of the groups for each
+  bool shared = true; ///< all SMs for both; else some groups for each
 };
+
+/// The first groups that have as many SMs as --split says, or half of them.
+std::size_t groups_of_victim(const options& o, const places& on) {
+  const std::size_t groups = on.groups().size();
+  if (o.victim_sms.count() == 0) return groups / 2;
+  std::size_t n = 1;
+  while (n < groups && on.sms({0, n}) < o.victim_sms) ++n;
+  return n;
+}
 
 class probe_part {
 public:
@@ -54,7 +60,7 @@ public:
   part_report run(double until) {
     std::vector<probing> missing;
     const std::vector<cuda::probe_options> probes =
-        chosen(probe_list(session_.gpu.sms), session_.how.probes);
+        chosen(probe_list(session_.gpu.sms, session_.gpu.l2.count()), session_.how.probes);
     const bool parts = session_.on.groups().size() > 1;
     if (!parts && session_.how.split == sm_split::own)
       report_.notes.emplace_back("the GPU's SMs are one group, which cannot be split");
@@ -63,8 +69,8 @@ public:
         if (session_.how.split == (shared ? sm_split::own : sm_split::shared)) continue;
         if (!shared && (!parts || p.kind == cuda::probe_kind::sleep)) continue;
         for (std::size_t g = 0; g < session_.graphs.size(); ++g) add(missing, {g, {}, p, shared});
-        for (const cuda::probe_options& v : probes)
-          if (is_usual(v) && v.kind != cuda::probe_kind::sleep)
+        for (const cuda::probe_options& v : probes) // one that is chosen with a level is none
+          if (is_usual(v, session_.gpu.l2.count()) && v.kind != cuda::probe_kind::sleep)
             add(missing, {std::nullopt, v, p, shared});
       }
     std::mt19937_64 random(session_.how.seed); // so that a run that ends early has a sample
@@ -98,11 +104,11 @@ private:
   [[nodiscard]] std::string name(const probing& p) const {
     return p.graph ? session_.graphs[*p.graph].name() : p.victim.name();
   }
-  /// The SMs of the first half of the groups, and of the rest; all for both where they are shared.
+  /// The SMs of the first groups, and of the rest; all for both where they are shared.
   [[nodiscard]] std::pair<sm_count, sm_count> sms(const probing& p) const {
-    const std::size_t groups = session_.on.groups().size();
     if (p.shared) return {session_.gpu.sms, session_.gpu.sms};
-    return {session_.on.sms({0, groups / 2}), session_.on.sms({groups / 2, groups})};
+    const std::size_t own = groups_of_victim(session_.how, session_.on);
+    return {session_.on.sms({0, own}), session_.on.sms({own, session_.on.groups().size()})};
   }
   [[nodiscard]] row_file::row key(const probing& p) const {
     const auto [mine, its] = sms(p);
@@ -156,6 +162,16 @@ private:
 };
 
 } // namespace
+
+void check_probes(const options& o, const places& on) {
+  if (o.victim_sms.count() == 0 || groups_of_victim(o, on) < on.groups().size()) return;
+  const std::size_t groups = on.groups().size();
+  throw error(errc::bad_option,
+              "--split: " + std::to_string(o.victim_sms.count()) + " SMs, expected " +
+                  (groups > 1 ? "at most " + std::to_string(on.sms({0, groups - 1}).count()) +
+                                    ", so that some are left for the probe"
+                              : "shared, as this GPU's SMs are one group"));
+}
 
 part_report measure_probes(session& s, double until) { return probe_part(s).run(until); }
 

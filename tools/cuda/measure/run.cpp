@@ -66,8 +66,9 @@ beginning begin(const options& o, common::step_watchdog& dog) {
   b.here.libraries = o.libraries;
   if (!o.anew) check_folder(o.out, b.here);
   if (o.has(part::latency)) check_latency(o, b.on);
+  if (o.has(part::probes)) check_probes(o, b.on);
   if (o.busy) return b;
-  if (const std::string line = find_other_work(gpu, dog); !line.empty())
+  if (const std::string line = look_for_other_work(gpu, dog); !line.empty())
     throw common::run_error(errc::device_failed, line + " --busy measures all the same");
   return b;
 }
@@ -167,7 +168,7 @@ int run(const options& o, std::span<const ::measure_graph> captured) {
       all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }
     all.push_back(timed(s, [&] { return measure(o.parts[i], s, until); }));
-    if (const std::string line = find_other_work(gpu, dog); !line.empty())
+    if (const std::string line = look_for_other_work(gpu, dog); !line.empty())
       all.back().notes.push_back("after it, " + line);
   }
   dog.step("writing results", std::chrono::seconds{60});

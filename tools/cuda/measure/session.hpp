@@ -47,7 +47,8 @@ struct session {
   }
 };
 
-/// The steps of a part, with progress on stderr, until its time is over.
+/// The steps of a part, with progress on stderr, until its time is over. Every 20 s they look
+/// whether other work runs on the GPU, and note it in the report.
 class steps {
 public:
   steps(session& s, part_report& report, std::size_t all, double until);
@@ -61,24 +62,32 @@ public:
                            std::chrono::seconds most = std::chrono::seconds{120});
 
 private:
+  static constexpr double between_looks = 20; ///< seconds
+
+  void note_other_work(const std::string& when);
+
   session& session_;
   part_report& report_;
   std::size_t all_;
   double until_;
   double begun_;
+  double looked_;         ///< when it last looked whether the GPU is idle
+  std::size_t found_ = 0; ///< how often it was not
   std::size_t done_ = 0;
   double shown_ = -1e9;
   bool terminal_;
 };
 
-/// One line with the times where the same graph takes now more time, now less, or waits before it
-/// begins: other work runs on the GPU. Otherwise empty.
-[[nodiscard]] std::string find_other_work(const gsched::cuda::gpu& gpu, common::step_watchdog& dog);
+/// As cuda::find_other_work, within a time limit.
+[[nodiscard]] std::string look_for_other_work(const gsched::cuda::gpu& gpu,
+                                              common::step_watchdog& dog);
 
 /// What the options choose for a part, before anything is measured.
 /// Errors   bad_option for --sms that no partition has; unknown_name for --beside of no graph.
 void check_latency(const options& o, const places& on);
 void check_pairs(const session& s);
+/// Errors   bad_option for --split that leaves the probe no SM.
+void check_probes(const options& o, const places& on);
 
 [[nodiscard]] part_report measure_latency(session& s, double until);
 [[nodiscard]] part_report measure_pairs(session& s, double until);

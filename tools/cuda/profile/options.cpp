@@ -53,6 +53,7 @@ std::optional<options> parse(int argc, const char* const* argv) {
   line.option("--batch", batch, "N", "The profile's batch");
   line.flag("--no-cupti", no_cupti, "Measure without the toolkit's profiling interface");
   line.option("--cupti", o.how.cupti_library, "PATH", "The library's file");
+  line.flag("--busy", o.busy, "Measure although the GPU seems to be in use");
   line.option("-o,--out", out, "FILE", "Default: the screen");
   line.option("--limit", limit, "S", "Seconds after which the GPU counts as hung");
   if (!line.parse(argc, argv)) return std::nullopt;

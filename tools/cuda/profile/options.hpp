@@ -17,6 +17,7 @@ struct options {
   int gpu = 0;
   std::filesystem::path out; ///< empty: stdout
   double limit_s = 120;
+  bool busy = false; ///< measure although the GPU seems to be in use
   gsched::cuda::profiling_options how;
 };
 

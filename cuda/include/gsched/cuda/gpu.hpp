@@ -18,6 +18,7 @@ struct gpu {
   architecture_limits sm{};
   sm_count sms{};
   byte_count memory{};
+  byte_count l2{};
   int driver_version = 0;  ///< 13000 is CUDA 13.0
   int runtime_version = 0; ///< of this build
 };
