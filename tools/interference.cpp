@@ -56,7 +56,7 @@ int serve(const options& o) {
   for (findings& f : all) test(f, o.test, o.given ? nullptr : &o.pairs, c);
   rule_tables rules;
   if (!o.quiet || !o.json.empty())
-    rules = {compare_rules(o.pairs, c, o.safe, o.sm), compare_rules(o.test, c, o.safe, o.sm)};
+    rules = {compare_rules(o.pairs, c, o.safe), compare_rules(o.test, c, o.safe)};
   if (!o.quiet) print(std::cout, o, all, c, rules);
   if (!o.json.empty())
     common::save(o.json, [&](std::ostream& to) { write_json(to, o, all, c, rules); });

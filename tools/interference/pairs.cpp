@@ -24,6 +24,27 @@ mean_use use_of(const kernel_chain& chain) {
   return {d.of(resource::l2), d.of(resource::dram), d.kept};
 }
 
+/// sm__warps_active of a graph, as a part of all SMs' warp slots in the mean of its kernels' time.
+double achieved_occupancy(const profile& p) {
+  double sum = 0, us = 0;
+  for (const profile_operation& o : p.operations) {
+    if (!o.counters) continue;
+    sum += o.counters->us * o.counters->sm_active * o.counters->warps_active;
+    us += o.counters->us;
+  }
+  return us > 0 ? sum / us : 0;
+}
+
+/// The same of a chain without counters, by the warps of its blocks.
+double resident_warps(const kernel_chain& c, double slots) {
+  double sum = 0, us = 0;
+  for (const chain_kernel& k : c.kernels) {
+    sum += std::min(1.0, k.warps_per_sm(c.sms) / slots) * k.coverage(c.sms) * k.us;
+    us += k.us;
+  }
+  return sum / us;
+}
+
 } // namespace
 
 bool known_group::has(const std::string& model) const {
@@ -66,6 +87,8 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   to.stand_in = alone != nullptr ? &stand_ins_.at(at) : nullptr;
   to.use = alone != nullptr ? *solo_.rates(s.model, s.batch, to.row.solo) : use_of(*to.chain);
   if (counted) use_kernels(to.use, *to.chain);
+  to.occupancy =
+      counted ? achieved_occupancy(known->second) : resident_warps(*to.chain, gpu_.sm.max_warps);
 }
 
 void workloads::set_factors(const model_batch& of, const corun_factors& factors) {

@@ -35,6 +35,7 @@ struct known_side {
   gsched::corun_side row;
   gsched::mean_use use{}; ///< see means()
   bool endless = false;   ///< a probe: its one kernel was there first, and stays
+  double occupancy = 0;   ///< achieved on all SMs, see rules.hpp
   const gsched::kernel_chain* chain = nullptr;
   const gsched::kernel_chain* stand_in = nullptr; ///< without its profile; null where it has no
                                                   ///< solo metrics

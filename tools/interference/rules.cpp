@@ -21,12 +21,6 @@ double mean(const kernel_chain& chain, Of of) {
   return sum / chain.replay_us();
 }
 
-double occupancy(const kernel_chain& c, double slots) {
-  return mean(c, [&](const chain_kernel& k) {
-    return std::min(1.0, k.warps_per_sm(c.sms) / slots) * k.coverage(c.sms);
-  });
-}
-
 double sms_needed(const kernel_chain& c) {
   return mean(c,
               [&](const chain_kernel& k) { return std::min(1.0, k.blocks / (c.sms * k.per_sm)); });
@@ -88,7 +82,7 @@ double likeness(const known_group& g, double (*of)(const kernel_chain&)) {
 } // namespace
 
 std::vector<rule_result> compare_rules(const group_set& groups, const interference_coefficients& c,
-                                       double safe, const architecture_limits& sm) {
+                                       double safe) {
   std::vector<const known_group*> all;
   for (const known_group& g : groups.groups)
     if (g.shared) all.push_back(&g);
@@ -139,8 +133,9 @@ std::vector<rule_result> compare_rules(const group_set& groups, const interferen
           scores_of([&](const known_group& g) { return is_alike(g, of); }), 0.5);
   };
   judge("contention law", predicted, predicted, safe);
-  by("sum of occupancies", [&](const known_group& g) {
-    return sum_of(g, [&](const kernel_chain& chain) { return occupancy(chain, sm.max_warps); });
+  by("sum of occupancies", [](const known_group& g) {
+    return std::accumulate(g.sides.begin(), g.sides.end(), 0.0,
+                           [](double sum, const known_side& s) { return sum + s.occupancy; });
   });
   by_kind("compute beside memory", memory_work);
   by_kind("arithmetic intensity", memory_bound);

@@ -4,7 +4,6 @@
 #include "interference/pairs.hpp"
 
 #include <gsched/interference/coefficients.hpp>
-#include <gsched/occupancy/limits.hpp>
 
 #include <cstddef>
 #include <string>
@@ -30,19 +29,18 @@ struct rule_result {
 /// slow-down above `safe`, and of rules by one number. Each rule decides twice: it admits as many
 /// groups as the law, those that it likes best, so that utilisation is equal; and those within its
 /// own limit, which is a sum of 100%, or that of two graphs one is more of the one kind than of the
-/// other, and one less. `sm` is an SM of the groups' GPU.
+/// other, and one less.
 ///
 /// Source   the rules are those of section 3 of Elvinger et al., SoCC 2025: the sum of achieved
 ///          occupancies (Usher), compute beside memory work (Orion), by amounts and by arithmetic
 ///          intensity, the number of SMs (REEF, Orion) and the time with a kernel on the GPU
 ///          (NVML).
-/// Differs  amounts are of issued instructions and of DRAM traffic. For arithmetic intensity each
+/// Differs  an achieved occupancy is sm__warps_active on all SMs in the mean of the kernels' time;
+///          of a graph without counters, its blocks' warps. Amounts are of issued instructions and of DRAM traffic. For arithmetic intensity each
 ///          kernel is compute- or memory-bound, by the roofline of its busiest floating-point pipe.
 ///          A pipe's instructions are its operations, so an addition counts as a multiplication and
 ///          addition, and so does an integer multiplication, which the fp32 pipe does as well.
-[[nodiscard]] std::vector<rule_result> compare_rules(const group_set& groups,
-                                                     const gsched::interference_coefficients& c,
-                                                     double safe,
-                                                     const gsched::architecture_limits& sm);
+[[nodiscard]] std::vector<rule_result>
+compare_rules(const group_set& groups, const gsched::interference_coefficients& c, double safe);
 
 } // namespace interference
