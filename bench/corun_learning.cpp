@@ -12,7 +12,7 @@
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/contention_interference.hpp>
-#include <gsched/serving/corun_learning.hpp>
+#include <gsched/serving/learning/corun_learning.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/serving/paced_batches.hpp>
-#include <gsched/serving/time_corrections.hpp>
+#include <gsched/serving/learning/time_corrections.hpp>
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,7 @@
 #include <gsched/server/planned_model.hpp>
 #include <gsched/server/request_record.hpp>
 #include <gsched/serving/copy_times.hpp>
-#include <gsched/serving/interference_learning.hpp>
+#include <gsched/serving/learning/interference_learning.hpp>
 
 #include <cstddef>
 #include <cstdint>

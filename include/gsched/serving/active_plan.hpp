@@ -5,7 +5,7 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/replanning.hpp>
-#include <gsched/serving/time_corrections.hpp>
+#include <gsched/serving/learning/time_corrections.hpp>
 
 #include <algorithm>
 #include <cstdint>

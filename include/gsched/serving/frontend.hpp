@@ -10,7 +10,7 @@
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/detail/batch_choice.hpp>
 #include <gsched/serving/detail/weighted_round_robin.hpp>
-#include <gsched/serving/rate_estimate.hpp>
+#include <gsched/serving/learning/rate_estimate.hpp>
 #include <gsched/serving/served_partition.hpp>
 
 #include <algorithm>

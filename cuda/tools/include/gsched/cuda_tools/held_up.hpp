@@ -25,14 +25,16 @@ struct beside_operation {
 /// probe costs each kernel, and whether kernels_held_up of occupancy/beside.hpp is right. `passes`
 /// times, with the kernels alone before each. A kernel that takes `limit_us` / 2 longer beside the
 /// probe waits or is slowed: it runs again beside a probe of twice the limit, which tells
-/// (waited_for_probe). `beside` of one that is slowed so much is in part without the probe.
-/// `progressed`, if there is one, is called after each run of a kernel.
+/// (waited_for_probe). One that waits is measured beside the probe only once. `beside` of one that
+/// is slowed so much is in part without the probe. `progressed`, if there is one, is called after
+/// each run of a kernel.
 ///
 /// Source   Elvinger et al., SoCC 2025, section 4.2, doi:10.1145/3772052.3772270.
 /// Errors   as probe and check_sms; device_failed with CUDA's message, or if no block of the probe
 ///          starts.
-/// Cost     up to `limit_us` and 0.2 ms for each kernel and pass; three times that where one waits,
-///          and up to seven times where one is slowed so much.
+/// Cost     0.2 ms and its time for each kernel and pass, but up to three times `limit_us` in all
+///          where one waits; up to `limit_us` a pass, and six times that, where one is slowed so
+///          much.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] std::vector<beside_operation>
 each_beside(CUgraph graph, const probe_options& how, int gpu = 0, double limit_us = 3000,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/serving/detail/corun_evidence.hpp>
+#include <gsched/serving/learning/detail/corun_evidence.hpp>
 
 #include <doctest/doctest.h>
 

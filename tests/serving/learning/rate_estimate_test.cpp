@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serving/instant.hpp"
 
-#include <gsched/serving/rate_estimate.hpp>
+#include <gsched/serving/learning/rate_estimate.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/serving/violation_margins.hpp>
+#include <gsched/serving/learning/violation_margins.hpp>
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <gsched/core/error.hpp>
 #include <gsched/core/number_text.hpp>
-#include <gsched/serving/learned_factor.hpp>
+#include <gsched/serving/learning/learned_factor.hpp>
 
 #include <cmath>
 #include <cstddef>

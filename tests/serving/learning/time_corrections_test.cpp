@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gsched/serving/time_corrections.hpp>
+#include <gsched/serving/learning/time_corrections.hpp>
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <gsched/partition/interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/serving/active_plan.hpp>
-#include <gsched/serving/corun_learning.hpp>
+#include <gsched/serving/learning/corun_learning.hpp>
 
 #include <cstddef>
 #include <functional>

@@ -9,7 +9,7 @@
 #include <gsched/partition/contention_interference.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/serving/batch_runner.hpp>
-#include <gsched/serving/detail/corun_evidence.hpp>
+#include <gsched/serving/learning/detail/corun_evidence.hpp>
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 #include <gsched/core/time.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
-#include <gsched/serving/learned_factor.hpp>
+#include <gsched/serving/learning/learned_factor.hpp>
 #include <gsched/trace/histogram.hpp>
 
 #include <algorithm>
