@@ -62,7 +62,7 @@ def open_library() -> Any:
         if not file.is_file():
             continue
         try:
-            found = ctypes.CDLL(str(file))
+            found = ctypes.CDLL(str(file.absolute()))
         except OSError as e:
             raise GschedError(f"{file}: {e}, expected {LIBRARY}") from None
         try:
