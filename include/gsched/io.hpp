@@ -12,6 +12,7 @@
 #include <gsched/io/json_fields.hpp>
 #include <gsched/io/latency_csv.hpp>
 #include <gsched/io/machine_json.hpp>
+#include <gsched/io/measured_files.hpp>
 #include <gsched/io/preset_json.hpp>
 #include <gsched/io/profile_json.hpp>
 #include <gsched/io/rate_curve_csv.hpp>

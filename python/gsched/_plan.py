@@ -249,7 +249,8 @@ class PlanServer(Server):
     to 256 MiB: to pin memory later holds up launches.
 
     Files with a ``machine.json`` beside them that names other versions of the driver, CUDA, torch, its
-    libraries or gsched than there are here are used, with a `RuntimeWarning`.
+    libraries or gsched than there are here are used, with a `RuntimeWarning`; so are files without one,
+    as their GPU is unknown.
 
     `submit` takes no `deadline`, `after` or client's weight: a model's goal counts. Inputs and outputs
     are those of one request. A future can be cancelled until its batch starts. An error of the GPU ends
@@ -342,7 +343,8 @@ class PlanServer(Server):
             that it was made for it serves; ``batches`` and ``switches`` to another plan since the
             server was opened; ``failed_plans``, which were chosen but could not be made, and
             ``last_failure`` of these, a line; ``warning``, a line about files that were measured with
-            another driver, CUDA or gsched than there are here, or nothing; ``beyond_fit``, what the
+            another driver, CUDA or gsched than there are here, or without ``machine.json``, so that
+            their GPU is unknown, or nothing; ``beyond_fit``, what the
             plan's predicted slow-downs are extrapolated in, such as ``graphs, dram``, or nothing.
 
         Raises

@@ -38,6 +38,7 @@ from ._context import leave_slow_side
 
 INCOMPLETE = 4 # the status where what is there is good, but not all that was asked for
 LIBRARY = "libmeasure_graphs.so"
+ABI = 1 # GSCHED_MEASURE_ABI
 PACKAGE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = PACKAGE.parents[1] / "examples" / "pytorch" / "models.py"
 BUILT_IN = ("saxpy", "sort", "ticks")
@@ -47,10 +48,10 @@ class UsageError(Exception):
     """One line about the command line."""
 
 
-class MeasureGraph(ctypes.Structure):
-    _fields_ = [("model", ctypes.c_char_p), ("dtype", ctypes.c_char_p), ("graph", ctypes.c_void_p),
-                ("input_bytes", ctypes.c_uint64), ("output_bytes", ctypes.c_uint64),
-                ("batch", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+class gsched_measure_graph(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_uint32), ("batch", ctypes.c_uint32), ("graph", ctypes.c_void_p),
+                ("model", ctypes.c_char_p), ("dtype", ctypes.c_char_p),
+                ("input_bytes", ctypes.c_uint64), ("output_bytes", ctypes.c_uint64)]
 
 
 def open_library() -> Any:
@@ -61,11 +62,17 @@ def open_library() -> Any:
         if not file.is_file():
             continue
         try:
-            found = ctypes.CDLL(str(file))
+            found = ctypes.CDLL(str(file.absolute()))
         except OSError as e:
             raise GschedError(f"{file}: {e}, expected {LIBRARY}") from None
-        for entry in (found.measure_graphs, found.measure_check_options,
-                      found.measure_check_machine):
+        try:
+            abi = int(found.gsched_measure_abi())
+        except AttributeError:
+            abi = 0
+        if abi != ABI:
+            raise GschedError(f"{file}: ABI {abi}, expected {ABI}")
+        for entry in (found.gsched_measure_graphs, found.gsched_measure_check_options,
+                      found.gsched_measure_check_machine):
             entry.restype = ctypes.c_int
         return found
     raise GschedError(f"{LIBRARY}: not found, expected it in the package, in build/release/bin of its "
@@ -230,12 +237,13 @@ def capture_all(modules: Sequence[tuple[str, str, int]], instances: int,
     return made, failed
 
 
-def as_structs(made: Sequence[tuple[str, int, str, Captured]]) -> list[MeasureGraph]:
+def as_structs(made: Sequence[tuple[str, int, str, Captured]]) -> list[gsched_measure_graph]:
     def size(tensors: Sequence[Any]) -> int:
         return sum(x.numel() * x.element_size() for x in tensors)
 
-    return [MeasureGraph(name.encode(), dtype.encode(), one.graph.raw_cuda_graph(),
-                         size(one.inputs), size(one.outputs), batch, 0)
+    return [gsched_measure_graph(ctypes.sizeof(gsched_measure_graph), batch,
+                                 one.graph.raw_cuda_graph(), name.encode(), dtype.encode(),
+                                 size(one.inputs), size(one.outputs))
             for name, batch, dtype, captured in made for one in captured.instances]
 
 
@@ -262,16 +270,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         library = open_library()
         if "-h" in words or "--help" in words:
             print(__doc__, flush=True)
-            return int(library.measure_check_options(*words_of(words)))
+            return int(library.gsched_measure_check_options(*words_of(words)))
         others = bool(own) or any(w.startswith("--adaptor") for w in words)
         if words and not modules and not others:
             raise UsageError("--models: not given, expected FILE.py:NAME")
-        code = int(library.measure_check_options(*words_of(words)))
+        code = int(library.gsched_measure_check_options(*words_of(words)))
         if code:
             return code
         # Partitions whose streams share a hardware queue block each other; the driver reads it once.
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-        structs: list[MeasureGraph] = []
+        structs: list[gsched_measure_graph] = []
         failed: list[str] = []
         if modules:
             try:
@@ -280,7 +288,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 raise GschedError("torch is not installed, expected it for modules") from None
             if not torch.cuda.is_available():
                 raise GschedError("torch sees no GPU, expected one", 2)
-            code = int(library.measure_check_machine(*words_of(words + version_words())))
+            code = int(library.gsched_measure_check_machine(*words_of(words + version_words())))
             if code:
                 return code
             gpu = gpu_of(words)
@@ -290,9 +298,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             leave_slow_side(gpu)
             structs = as_structs(made) # the graphs live as long as `made`
             words += version_words()
-        graphs = (MeasureGraph * len(structs))(*structs)
-        code = int(library.measure_graphs(*words_of(words), graphs,
-                                          ctypes.c_uint64(len(structs))))
+        graphs = (gsched_measure_graph * len(structs))(*structs)
+        code = int(library.gsched_measure_graphs(*words_of(words), graphs,
+                                                 ctypes.c_uint64(len(structs))))
         if failed:
             print(f"measure: {', '.join(failed)} not captured, expected all {len(modules)} graphs",
                   file=sys.stderr)

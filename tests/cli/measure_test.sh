@@ -107,13 +107,15 @@ fi
 cat >begins.py <<'PY'
 import sys
 import gsched.measure as measure
-sys.exit(measure.open_library().measure_check_machine(*measure.words_of(sys.argv[1:])))
+sys.exit(measure.open_library().gsched_measure_check_machine(*measure.words_of(sys.argv[1:])))
 PY
 run=(python3 begins.py)
 ends 1 "CUDA" latency --out made
 ends 2 "--out: not given" latency
 run=(python3 -m gsched.measure)
 GSCHED_MEASURE_LIBRARY=none.so ends 1 'libmeasure_graphs.so: not found' all --models sort --out made
+echo 'int none;' | ${CC:-cc} -x c -shared -fPIC -o other.so -
+GSCHED_MEASURE_LIBRARY=other.so ends 1 'other.so: ABI 0, expected 1' all --models sort --out made
 if [ -e made ]; then
   echo "FAILED: a folder was made"
   failures=$((failures + 1))

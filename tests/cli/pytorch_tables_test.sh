@@ -8,7 +8,7 @@ cd "$work"
 
 cat >measure.c <<'C'
 // Prints what it gets.
-#include "../tools/cuda/measure/library/graphs.hpp"
+#include <gsched/gsched_measure.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,22 +23,24 @@ static int print(const char* what, int argc, char** argv) {
   fflush(stdout);
   return bad ? 2 : 0;
 }
-int measure_check_options(int argc, char** argv) { return print("checks", argc, argv); }
-int measure_check_machine(int argc, char** argv) {
+uint32_t gsched_measure_abi(void) { return GSCHED_MEASURE_ABI; }
+int gsched_measure_check_options(int argc, char** argv) { return print("checks", argc, argv); }
+int gsched_measure_check_machine(int argc, char** argv) {
   const char* status = getenv("MACHINE");
   return print("begins", argc, argv) ? 2 : status ? atoi(status) : 0;
 }
-int measure_graphs(int argc, char** argv, const struct measure_graph* g, uint64_t n) {
-  for (uint64_t i = 0; i < n; ++i)
+int gsched_measure_graphs(int argc, char** argv, const gsched_measure_graph* g, uint64_t n) {
+  for (uint64_t i = 0; i < n; ++i) {
+    if (g[i].size != sizeof *g) return 5;
     printf("%s %u '%s' %p %llu %llu\n", g[i].model, g[i].batch, g[i].dtype, g[i].graph,
            (unsigned long long)g[i].input_bytes, (unsigned long long)g[i].output_bytes);
+  }
   const char* status = getenv("MEASURES");
   return print("measures", argc, argv) ? 2 : status ? atoi(status) : 7;
 }
 C
-sed 's/extern "C" {//; s/^}$//' "$GSCHED_SOURCE_DIR/tools/cuda/measure/library/graphs.hpp" >graphs.h
-sed -i 's|"../tools/cuda/measure/library/graphs.hpp"|"graphs.h"|' measure.c
-${CC:-cc} -std=gnu11 -shared -fPIC -o libmeasure_graphs.so measure.c
+${CC:-cc} -std=gnu11 -shared -fPIC -I "$GSCHED_SOURCE_DIR/tools/cuda/measure/library/include" \
+  -o libmeasure_graphs.so measure.c
 export GSCHED_MEASURE_LIBRARY=$work/libmeasure_graphs.so
 
 cat >net.py <<'PY'

@@ -31,6 +31,21 @@ assert a["violations"] <= float(sys.argv[3]), a
 assert j["real"]["partitions_made"] > 0 and "NVIDIA" in j["real"]["gpu"], j["real"]
 PY
 }
+# Each file is compared with the GPU here, also where the table's own is not known.
+mkdir -p alone/here other
+cp "$data/latency_batch_partition.csv" alone/here/table.csv
+cp "$data/solo_metrics.csv" alone/here/solo.csv
+cp "$data/solo_metrics.csv" "$data/interference/h200.json" other
+echo '{"gpu": "NVIDIA T4", "compute_capability": "7.5", "sms": 40, "sm_groups": [40]}' >other/machine.json
+alone=(--device cuda --rates lenet=10 --seconds 0.1 --table alone/here/table.csv --sms 64 --group 16)
+refuses '--solo other/solo_metrics.csv: measured on NVIDIA T4, not NVIDIA' "${alone[@]}" \
+  --solo other/solo_metrics.csv --plan-interference other/h200.json
+refuses '--plan-interference other/h200.json: measured on NVIDIA T4, not NVIDIA' "${alone[@]}" \
+  --solo alone/here/solo.csv --plan-interference other/h200.json
+run "${alone[@]}"
+[ "$rc" -eq 0 ] && [ "$(cat err)" = 'serve_partitions: --table alone/here/table.csv: no machine.json beside it, so its GPU is unknown' ] ||
+  fail "a table whose GPU is unknown: got $rc"
+
 mix=lenet=1,googlenet=1,resnet50=1,ssdlite_mobilenet=1,vgg16=1
 serves --device cuda --max-rates --rates $mix --slo lenet=5 --seconds 2 --once --json most.json
 expect "counts of the most that is planned for" adds_up most.json 2000 0.1

@@ -20,6 +20,9 @@ set_tests_properties(gsched.test.c_abi_server PROPERTIES TIMEOUT 300)
 
 add_test(NAME gsched.test.c_abi_header COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c99 -pedantic -Wall
   -Wextra -Werror -fsyntax-only -I${c_abi}/include ${CMAKE_CURRENT_SOURCE_DIR}/cuda/c_abi_header.c)
+add_test(NAME gsched.test.measure_header COMMAND ${CMAKE_CXX_COMPILER} -x c -std=c99 -pedantic -Wall
+  -Wextra -Werror -fsyntax-only -I${PROJECT_SOURCE_DIR}/tools/cuda/measure/library/include
+  ${CMAKE_CURRENT_SOURCE_DIR}/cuda/measure_graphs.c)
 
 if(GSCHED_HAS_CUDA)
   file(GLOB files CONFIGURE_DEPENDS cuda/c_abi_gpu*.cpp cuda/c_abi_gpu*.cu)
@@ -33,6 +36,19 @@ if(GSCHED_HAS_CUDA)
   gsched_optimise(gsched.test.c_abi -O0)
   add_test(NAME gsched.test.c_abi COMMAND gsched.test.c_abi)
   set_tests_properties(gsched.test.c_abi PROPERTIES LABELS gpu TIMEOUT 300 RUN_SERIAL ON)
+
+  if(TARGET gsched::measure_graphs)
+    target_link_libraries(gsched.test.c_abi PRIVATE gsched::measure_graphs)
+    enable_language(C)
+    add_executable(gsched.test.measure_graphs cuda/measure_graphs.c)
+    set_target_properties(gsched.test.measure_graphs PROPERTIES
+      C_STANDARD 99 C_EXTENSIONS OFF LINKER_LANGUAGE CXX)
+    target_link_libraries(gsched.test.measure_graphs PRIVATE gsched::measure_graphs)
+    add_test(NAME gsched.test.measure_graphs COMMAND gsched.test.measure_graphs)
+    set_tests_properties(gsched.test.measure_graphs PROPERTIES TIMEOUT 60)
+    add_test(NAME gsched.test.measure_symbols COMMAND bash -c
+      "nm -D --defined-only $<TARGET_FILE:measure_graphs> | grep -v ' A ' | grep -v ' gsched_measure_'; test $? = 1")
+  endif()
 
   # The library shows its ABI and nothing else.
   add_test(NAME gsched.test.c_abi_symbols COMMAND bash -c

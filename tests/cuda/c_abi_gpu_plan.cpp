@@ -5,6 +5,9 @@
 #include "cuda/needs_gpu.hpp"
 
 #include <gsched/gsched_c.h>
+#if __has_include(<gsched/gsched_measure.h>) // where the tools are built
+#include <gsched/gsched_measure.h>
+#endif
 
 #include <doctest/doctest.h>
 
@@ -214,7 +217,7 @@ TEST_CASE("c abi plan: models on the same SMs have their own results") {
   heavy.it.slo_us = 60e6;
   const std::string shipped = "tools/data/interference/h200.json";
   const std::string found = std::ifstream(shipped) ? shipped : GSCHED_SOURCE_DIR "/" + shipped;
-  const std::string law = table.path + ".json"; // without machine.json beside it: for any GPU
+  const std::string law = table.path + ".json"; // without machine.json beside it: used on any GPU
   std::ofstream(law) << std::ifstream(found).rdbuf();
   gsched_plan_options o = options_with(table);
   o.planner = "elastic+share";
@@ -225,7 +228,8 @@ TEST_CASE("c abi plan: models on the same SMs have their own results") {
   const served s = serve(o, brief, heavy); // short requests that wait too long are rejected
   CHECK(s.plan.partitions == 2);
   CHECK(s.plan.sms == 8);
-  CHECK(s.plan.warning[0] == 0);
+  CHECK(std::string(s.plan.warning) ==
+        "table " + table.path + ": no machine.json beside it, so its GPU is unknown");
   CHECK(s.brief.in_time > 0);
   std::remove(law.c_str());
 }
@@ -248,6 +252,35 @@ TEST_CASE("c abi plan: models on two GPUs have their own results") {
   CHECK(s.plan.sms == 16); // of which one GPU gives 8
   CHECK(s.rejected == 0);
 }
+
+#ifdef GSCHED_MEASURE_ABI
+TEST_CASE("c abi plan: graphs are measured in this process, and served by that table") {
+  GSCHED_NEEDS_GPU();
+  const batched_model brief("short", 3, 10, 6), heavy("long", 12, 200, 6);
+  std::string folder = "/tmp/gsched_measured_" + std::to_string(getpid());
+  std::vector<gsched_measure_graph> graphs;
+  for (const batched_model* m : {&brief, &heavy})
+    for (const gsched_plan_graph& g : m->graphs)
+      graphs.push_back({sizeof(gsched_measure_graph), g.batch, g.graph, m->name.c_str(), nullptr,
+                        g.inputs->bytes, g.outputs->bytes});
+  std::string texts[] = {"measure", "latency", "--out", folder, "--busy", "--quiet"};
+  std::vector<char*> words;
+  for (std::string& t : texts) words.push_back(t.data());
+  REQUIRE(gsched_measure_check_machine(static_cast<int>(words.size()), words.data()) == 0);
+  REQUIRE(gsched_measure_graphs(static_cast<int>(words.size()), words.data(), graphs.data(),
+                                graphs.size()) == 0);
+  const std::string table = folder + "/latency_batch_partition.csv";
+  gsched_plan_options o{};
+  o.size = sizeof o;
+  ok(gsched_default_plan_options(&o));
+  o.table = table.c_str();
+  const served s = serve(o, brief, heavy);
+  CHECK(std::string(s.plan.warning).empty()); // it was measured on this GPU
+  CHECK(s.brief.in_time == 120);
+  CHECK(s.rejected == 0);
+  std::filesystem::remove_all(folder);
+}
+#endif
 
 TEST_CASE("c abi plan: a graph's memory on another GPU than it says is refused in one line") {
   GSCHED_NEEDS_GPUS(2);

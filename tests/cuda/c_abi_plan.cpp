@@ -645,15 +645,17 @@ TEST_CASE(
   refused(o.interference, of_other, "interference");
   refused(o.solo, of_other, "solo");
   refused(o.profiles, profiles, "profiles");
-  machine newer = here; // of the first file nothing is known
+  machine newer = here;
   newer.driver = "600.2";
   o.table = unknown.c_str();
   o.interference = o.solo = of_later.c_str();
-  CHECK(compare(newer) ==
-        "interference " + of_later + ": measured with driver 590.1, not 600.2 as here");
+  const std::string of_unknown =
+      "table " + unknown + ": no machine.json beside it, so its GPU is unknown";
+  CHECK(compare(newer) == of_unknown + "; interference " + of_later +
+                              ": measured with driver 590.1, not 600.2 as here");
   o.solo = solo.c_str();
   newer.cuda = "13.1";
-  CHECK(compare(newer) == "interference " + of_later +
+  CHECK(compare(newer) == of_unknown + "; interference " + of_later +
                               ": measured with driver 590.1, not 600.2; CUDA 13.0, not 13.1 as "
                               "here; solo " +
                               solo + ": measured with CUDA 13.0, not 13.1 as here");
@@ -672,6 +674,42 @@ TEST_CASE(
           GSCHED_BAD_ARGUMENT);
     CHECK(line.find("libraries: '") == 0);
   }
+  fs::remove_all(home);
+}
+
+TEST_CASE("c abi plan: of files without machine.json it is noted that their GPU is unknown") {
+  namespace fs = std::filesystem;
+  const fs::path home =
+      fs::temp_directory_path() / ("gsched_unknown_" + std::to_string(::getpid()));
+  const auto put = [&](const char* file) {
+    fs::create_directories((home / file).parent_path());
+    std::ofstream(home / file) << "any";
+    return (home / file).string();
+  };
+  const std::string table = put("a/b/latency.csv"), solo = put("a/b/solo.csv"),
+                    profiles = fs::path(put("a/b/profiles/net_b1.json")).parent_path().string(),
+                    law = put("c/d/law.json"),
+                    others = fs::path(put("e/f/net_b1.json")).parent_path();
+  const std::string unknown = ": no machine.json beside it, so its GPU is unknown";
+  gsched_plan_options o = plan_options();
+  const auto compare = [&] {
+    return abi::compare_machines(abi::plan_settings_of(o), load_machine(shipped + "machine.json"));
+  };
+  CHECK(compare().empty()); // those that ship
+  o.table = table.c_str();
+  CHECK(compare() == "table " + table + unknown);
+  o.planner = "best+share";
+  o.interference = law.c_str();
+  o.solo = solo.c_str();
+  o.profiles = profiles.c_str();
+  const std::string both = "table " + table + unknown + "; interference " + law + unknown;
+  CHECK(compare() == both); // solo and profiles are in the table's folder
+  o.profiles = others.c_str();
+  CHECK(compare() ==
+        both + "; profiles " + others + ": no machine.json in it, so its GPU is unknown");
+  o.table = shipped_table.c_str();
+  CHECK(compare() == "interference " + law + unknown + "; solo " + solo + unknown + "; profiles " +
+                         others + ": no machine.json in it, so its GPU is unknown");
   fs::remove_all(home);
 }
 

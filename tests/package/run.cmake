@@ -2,8 +2,8 @@
 # Builds and runs the consumer against an installed package, with each of its components and with
 # none, and with this source tree as a folder of its own; then what else is installed. Takes BUILD,
 # SOURCE, CONSUMER, WORK, GENERATOR, CXX, INCLUDE_DIR, LIB_DIR, BIN_DIR, DATA_DIR, PYTHON; LAUNCHER, none or
-# such as ccache, since most ways compile the same; CUDA and CLIENT, whether the build has gsched::cuda
-# and gsched::client; and SANITIZE, of which consumers know nothing.
+# such as ccache, since most ways compile the same; CUDA, CLIENT and MEASURE_GRAPHS, whether the build has
+# gsched::cuda, gsched::client and gsched::measure_graphs; and SANITIZE, of which consumers know nothing.
 
 file(REMOVE_RECURSE ${WORK})
 function(run)
@@ -61,6 +61,11 @@ if(CUDA)
   consume(c ${installed} -DGSCHED_COMPONENTS=c)
   expect_no_cuda(c)
   run(${WORK}/c/c_consumer)
+  if(MEASURE_GRAPHS)
+    consume(measure_graphs ${installed} -DGSCHED_COMPONENTS=measure_graphs)
+    expect_no_cuda(measure_graphs)
+    run(${WORK}/measure_graphs/measure_graphs_consumer)
+  endif()
   refuse(no_toolkit "no CUDA toolkit for its component cuda" ${installed} -DGSCHED_COMPONENTS=cuda
     -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON)
   run(${CMAKE_COMMAND} -E env PYTHONPATH=${WORK}/prefix/${DATA_DIR}/gsched/python

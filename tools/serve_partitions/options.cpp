@@ -386,6 +386,7 @@ options read(const raw_options& raw) {
               : raw.plan_interference == "same"
                   ? o.truth
                   : to_law("--plan-interference", raw.plan_interference);
+  if (o.assumed.empty()) o.measured.push_back({"--table", raw.table});
   if (o.truth || o.planned) {
     o.solo_file = to_file("--solo", raw.solo, "a CSV file");
     o.solo = gsched::load_solo_table(o.solo_file);
@@ -393,15 +394,15 @@ options read(const raw_options& raw) {
         raw.true_solo.empty()
             ? o.solo
             : gsched::load_solo_table(to_file("--true-solo", raw.true_solo, "a CSV file"));
-    std::vector<measured_file> measured{{"--table", raw.table}, {"--solo", raw.solo}};
-    if (o.truth) measured.push_back({"--interference", to_law_file("--interference", truth)});
+    o.measured.push_back({"--solo", raw.solo});
+    if (o.truth) o.measured.push_back({"--interference", to_law_file("--interference", truth)});
     if (o.planned && raw.plan_interference != "same")
-      measured.push_back(
+      o.measured.push_back(
           {"--plan-interference", to_law_file("--plan-interference", raw.plan_interference)});
     if ((raw.share_sms || simulates_streams) && !raw.profiles.empty())
       for (measured_file& f : profile_catalogue(raw.profiles).one_of_each_folder())
-        measured.push_back(std::move(f));
-    check_machines("serve_partitions", measured);
+        o.measured.push_back(std::move(f));
+    check_machines("serve_partitions", o.measured);
     for (const model_demand& d : demands)
       if (const std::string& name = o.table->name(d.model); !o.solo.has(name))
         refuse("--interference", name + ": no solo metrics", "rows of it in --solo, or none",

@@ -6,6 +6,7 @@
 
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/solo_metrics.hpp>
+#include <gsched/io/measured_files.hpp>
 #include <gsched/partition/gpu_shape.hpp>
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/shared_sm_slowdowns.hpp>
@@ -61,8 +62,9 @@ struct options : common::outputs {
   std::uint64_t seed = 1;
   bool learns = false; ///< interference, from batch times
   std::string solo_file;
-  std::filesystem::path batch_log; ///< for a row of each batch; empty: none
-  std::filesystem::path learned;   ///< for the metrics with the factors learned; empty: none
+  std::vector<gsched::measured_file> measured; ///< what is read; the table only if not `assumed`
+  std::filesystem::path batch_log;             ///< for a row of each batch; empty: none
+  std::filesystem::path learned; ///< for the metrics with the factors learned; empty: none
 };
 
 /// Nothing when help was asked for, which is then printed on stdout.

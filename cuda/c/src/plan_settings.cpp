@@ -7,6 +7,7 @@
 
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/latency_csv.hpp>
+#include <gsched/io/measured_files.hpp>
 #include <gsched/io/profile_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/partition/bounded_search.hpp>
@@ -304,27 +305,16 @@ std::vector<plan_model_shape> shapes_of(const gsched_plan_model* models, std::ui
 
 std::string compare_machines(const plan_settings& how, machine here) {
   here.libraries = how.libraries;
-  const std::pair<const char*, const std::string&> given[] = {{"table", how.table},
-                                                              {"interference", how.interference},
-                                                              {"solo", how.solo},
-                                                              {"profiles", how.profiles}};
-  std::error_code ignored;
-  std::vector<machine> seen;
-  std::string differ;
-  for (const auto& [option, path] : given) {
-    if (path.empty()) continue;
-    const std::filesystem::path file(path);
-    std::optional<machine> its =
-        machine_of(std::filesystem::is_directory(file, ignored) ? file / "any" : file);
-    if (!its || std::find(seen.begin(), seen.end(), *its) != seen.end()) continue;
-    const std::string where = std::string(option) + " " + path + ": measured ";
-    if (const std::string other = gpu_difference(*its, here); !other.empty())
-      refuse(where + "on " + other + " as here, expected measurements of this GPU");
-    if (const std::string other = version_difference(*its, here); !other.empty())
-      differ += (differ.empty() ? "" : "; ") + where + "with " + other + " as here";
-    seen.push_back(std::move(*its));
-  }
-  return differ;
+  std::vector<measured_file> given{{"table", how.table}};
+  for (const auto& [option, path] : {std::pair{"interference", &how.interference},
+                                     {"solo", &how.solo},
+                                     {"profiles", &how.profiles}})
+    if (!path->empty()) given.push_back({option, *path});
+  const machine_findings found = compare_with_here(given, here);
+  if (!found.other_gpu.empty()) refuse(found.other_gpu + ", expected measurements of this GPU");
+  std::string warning;
+  for (const std::string& note : found.notes) warning += (warning.empty() ? "" : "; ") + note;
+  return warning;
 }
 
 foreseen_offer offer_of(const plan_settings& how, std::span<const plan_model_shape> models,

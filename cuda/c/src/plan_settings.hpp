@@ -67,8 +67,8 @@ struct plan_model_shape {
 [[nodiscard]] gsched_plan_graph plan_graph_of(const gsched_plan_model& m, std::uint32_t i);
 
 /// Refuses a file that was measured on another GPU than that of `here`, by the machine.json beside
-/// it. Returns a line that says which were measured with other versions; empty if none was. Files
-/// without machine.json are not compared.
+/// it. Returns a line that says which were measured with other versions, and of which the GPU is
+/// unknown, as there is no machine.json; empty if there are none.
 /// Errors   refusal with GSCHED_BAD_ARGUMENT, which names the option and the file; those of
 ///          load_machine.
 /// `here` gets the versions of libraries of `how`.

@@ -16,7 +16,7 @@ using gsched::machine;
 
 void compare(const char* program, const measured_file& file, const machine& found,
              const std::string& with, const machine& expected) {
-  const std::string where = file.option + ' ' + file.file.string();
+  const std::string where = file.text();
   if (const std::string other = gsched::gpu_difference(found, expected); !other.empty())
     refuse(where, "measured on " + other + " as " + with, "measurements of one GPU");
   if (const std::string other = gsched::version_difference(found, expected); !other.empty())
@@ -33,8 +33,7 @@ std::optional<machine> check_machines(const char* program,
     std::optional<machine> its = gsched::machine_of(f.file);
     if (!its) continue;
     if (first)
-      compare(program, f, *its, first->first->option + ' ' + first->first->file.string(),
-              first->second);
+      compare(program, f, *its, first->first->text(), first->second);
     else
       first.emplace(&f, std::move(*its));
   }
@@ -42,9 +41,14 @@ std::optional<machine> check_machines(const char* program,
   return std::move(first->second);
 }
 
-void check_machine(const char* program, const measured_file& file, const machine& here) {
-  if (const std::optional<machine> its = gsched::machine_of(file.file))
-    compare(program, file, *its, "here", here);
+void check_machines_here(const char* program, const std::vector<measured_file>& files,
+                         const machine& here) {
+  const gsched::machine_findings found = gsched::compare_with_here(files, here);
+  if (!found.other_gpu.empty())
+    throw gsched::error(gsched::errc::bad_option,
+                        found.other_gpu + ", expected measurements of this GPU");
+  for (const std::string& note : found.notes)
+    std::fprintf(stderr, "%s: %s\n", program, note.c_str());
 }
 
 void check_device(const gsched::profile& p, const machine& expected) {

@@ -2,20 +2,15 @@
 #pragma once
 
 #include <gsched/io/machine_json.hpp>
+#include <gsched/io/measured_files.hpp>
 #include <gsched/job/profile.hpp>
 
-#include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace common {
 
-/// A file with measurements, and the option that names it.
-struct measured_file {
-  std::string option;
-  std::filesystem::path file;
-};
+using gsched::measured_file;
 
 /// Refuses files of different GPUs, by the machine.json of each. Warns on stderr, in one line each,
 /// of files that were measured with another driver or other libraries than the first of them. Files
@@ -24,8 +19,10 @@ struct measured_file {
 std::optional<gsched::machine> check_machines(const char* program,
                                               const std::vector<measured_file>& files);
 
-/// The same for a file and the machine that a program runs on: `here`.
-void check_machine(const char* program, const measured_file& file, const gsched::machine& here);
+/// The same for files and the machine that a program runs on: `here`. Says of files without
+/// machine.json, once for each folder, that their GPU is unknown.
+void check_machines_here(const char* program, const std::vector<measured_file>& files,
+                         const gsched::machine& here);
 
 /// Refuses a profile that says it was measured on another GPU.
 /// Errors   bad_profile, one line that names the profile.

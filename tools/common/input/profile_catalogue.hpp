@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/io/measured_files.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
 
@@ -13,7 +14,6 @@
 namespace common {
 
 class command_line;
-struct measured_file;
 
 /// --profiles, as all programs have it.
 void declare_profiles(command_line& line, std::vector<std::string>& profiles);
@@ -32,7 +32,7 @@ public:
   /// All of them, recorded as inputs.
   [[nodiscard]] const files_by_name& files() const;
   /// One of each folder, for check_machines.
-  [[nodiscard]] std::vector<measured_file> one_of_each_folder() const;
+  [[nodiscard]] std::vector<gsched::measured_file> one_of_each_folder() const;
   /// Whether files were named, and no directories.
   [[nodiscard]] bool only_files() const noexcept { return only_files_; }
   /// One, recorded as an input.

@@ -110,15 +110,19 @@ measured_graph make_ticks() { return built_in("ticks"); }
 bool is_ticks(const measured_graph& g) { return g.model == "ticks" && g.batch == 1; }
 
 std::vector<measured_graph> make_graphs(const options& o,
-                                        std::span<const ::measure_graph> captured) {
+                                        std::span<const gsched_measure_graph> captured) {
   std::vector<measured_graph> all;
   for (const std::string& m : o.models)
     all.push_back(m.ends_with(".json") ? stand_ins(m) : built_in(m));
   for (const adaptor_choice& a : o.adaptors) all.push_back(adapted(a, o.gpu));
   const std::size_t before = all.size();
-  for (const ::measure_graph& c : captured) {
-    measured_graph g{
-        c.model, c.batch, c.dtype, byte_count{c.input_bytes}, byte_count{c.output_bytes}, {}};
+  for (const gsched_measure_graph& c : captured) {
+    measured_graph g{c.model,
+                     c.batch,
+                     c.dtype == nullptr ? "" : c.dtype,
+                     byte_count{c.input_bytes},
+                     byte_count{c.output_bytes},
+                     {}};
     const auto at = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(before), all.end(),
                                  [&](const measured_graph& m) { return m.name() == g.name(); });
     auto p = std::make_shared<cuda::program>(static_cast<CUgraph>(c.graph), unmeasured(g.name()));

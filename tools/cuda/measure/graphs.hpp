@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "measure/library/graphs.hpp"
 #include "measure/options.hpp"
 
 #include <gsched/core/quantity.hpp>
 #include <gsched/cuda/program.hpp>
+#include <gsched/gsched_measure.h>
 
 #include <cstdint>
 #include <memory>
@@ -32,8 +32,8 @@ struct measured_graph {
 /// The graphs that the options name, and captured ones, on the current GPU.
 /// Errors   as cuda::program, and those of the adaptors; bad_option for two of one name, and for a
 ///          name that a table cannot have.
-[[nodiscard]] std::vector<measured_graph> make_graphs(const options& o,
-                                                      std::span<const ::measure_graph> captured);
+[[nodiscard]] std::vector<measured_graph>
+make_graphs(const options& o, std::span<const gsched_measure_graph> captured);
 
 /// The built-in graph `ticks`, which only starts kernels.
 [[nodiscard]] measured_graph make_ticks();

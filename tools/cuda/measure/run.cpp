@@ -142,7 +142,7 @@ int check_machine(const options& o) {
   return 0;
 }
 
-int run(const options& o, std::span<const ::measure_graph> captured) {
+int run(const options& o, std::span<const gsched_measure_graph> captured) {
   common::step_watchdog dog("measure");
   beginning at = begin(o, dog); // before the graphs are made, which takes long
   const cuda::gpu& gpu = at.gpu;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "measure/graphs.hpp"
 #include "measure/options.hpp"
+
+#include <gsched/gsched_measure.h>
 
 #include <span>
 
@@ -16,6 +17,6 @@ namespace measure {
 /// Measures, writes the tables, and prints what was measured. Returns the exit code: 0, or
 /// incomplete_status where not all that was asked for is there, which one line on stderr counts.
 /// Errors   gsched::error in one line.
-[[nodiscard]] int run(const options& o, std::span<const ::measure_graph> captured);
+[[nodiscard]] int run(const options& o, std::span<const gsched_measure_graph> captured);
 
 } // namespace measure

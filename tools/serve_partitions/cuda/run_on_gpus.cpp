@@ -98,8 +98,7 @@ served run_on_gpus(const options& o, cuda::program_source source,
                    std::span<const request_buffers> data) {
   const cuda::gpu first = common::open_gpu(o.device);
   if (!has_streams(o.planner)) // else partitions are not asked for, and MPS may hide SMs
-    common::check_machine("serve_partitions", {"--table", o.table_name},
-                          common::this_machine(first));
+    common::check_machines_here("serve_partitions", o.measured, common::this_machine(first));
   const interference_function expected = expected_of(o);
   const planner_function planner = planner_of(o);
   auto rings = std::make_unique<request_rings>(data);

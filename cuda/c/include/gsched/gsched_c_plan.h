@@ -22,7 +22,7 @@
 typedef struct gsched_plan_options {
   uint32_t size;
   int32_t gpu; /* the runtime's number; 0 */
-  /* A CSV file of measured latencies: model,batch,sms,latency_us. Needed. */
+  /* A CSV file of measured latencies: model,batch,sms,latency_us; gsched_measure.h makes it. Needed. */
   const char* table;
   /* elastic, best, ideal; "best". NAME+share, "best+share": models may also run at the same time on
    * the same SMs, where NAME has no plan or only one on more GPUs or SMs. That needs interference and
@@ -117,8 +117,9 @@ typedef struct gsched_plan_report {
   uint64_t batches, switches;
   uint64_t failed_plans;  /* that were chosen, but whose partitions could not be made */
   char last_failure[256]; /* of these: why, in one line */
-  /* Which files of the options were measured with another driver, CUDA or gsched than there are here:
-   * one line. Empty: none, or no machine.json is beside them */
+  /* Which files of the options were measured with another driver, CUDA or gsched than there are here,
+   * and of which the GPU is unknown, as no machine.json is beside them, one of each folder: one line.
+   * Empty: none */
   char warning[512];
   /* What predicted slow-downs of this plan are extrapolated in: more "graphs" at once, or more throughput
    * of "l2" or "dram", or on shared SMs of "issue", "fp16" and so on, than `interference` was fitted to, or
