@@ -170,9 +170,9 @@ run latency --models sort --out made
 [ "$rc" -eq 2 ] && one_line "measured with another" || fail "tables of another GPU: got $rc"
 cp before/machine.json made/machine.json
 # Another process has the GPU for many seconds.
-timeout 60 "$GSCHED_BIN_DIR/profile" --graph sort --elements 50000000 --replays 1000 --no-cupti --busy --out other.json 2>/dev/null &
+timeout 60 "$GSCHED_BIN_DIR/measure" probes --models saxpy,sort --out other --minutes 1 --busy --quiet >/dev/null 2>other.txt &
 other=$!
-sleep 4
+sleep 5
 if kill -0 $other 2>/dev/null; then
   run latency --models saxpy --out busy
   [ "$rc" -eq 1 ] && one_line "is the GPU in use? --busy measures all the same" || fail "a GPU in use: got $rc"
@@ -180,7 +180,7 @@ if kill -0 $other 2>/dev/null; then
   run --graph saxpy --no-cupti
   [ "$rc" -eq 1 ] && one_line "is the GPU in use? --busy measures all the same" || fail "profile of a GPU in use: got $rc"
 else
-  fail "the other process ended too soon to be found"
+  fail "the other process ended too soon to be found: $(cat other.txt)"
 fi
 kill $other 2>/dev/null
 wait $other 2>/dev/null

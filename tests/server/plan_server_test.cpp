@@ -2,8 +2,8 @@
 #include <gsched/server/plan_server.hpp>
 
 #include <gsched/core/error.hpp>
-#include <gsched/serving/paced_batches.hpp>
 #include <gsched/serving/learning/time_corrections.hpp>
+#include <gsched/serving/paced_batches.hpp>
 
 #include <doctest/doctest.h>
 

@@ -4,8 +4,8 @@
 #include <gsched/partition/latency_table.hpp>
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/partition/plan.hpp>
-#include <gsched/serving/replanning.hpp>
 #include <gsched/serving/learning/time_corrections.hpp>
+#include <gsched/serving/replanning.hpp>
 
 #include <algorithm>
 #include <cstdint>

@@ -11,9 +11,9 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/active_plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
-#include <gsched/serving/learning/corun_learning.hpp>
 #include <gsched/serving/detail/usual_time.hpp>
 #include <gsched/serving/frontend.hpp>
+#include <gsched/serving/learning/corun_learning.hpp>
 #include <gsched/serving/learning/interference_learning.hpp>
 #include <gsched/serving/plan_service_options.hpp>
 #include <gsched/serving/service_outcome.hpp>

@@ -5,10 +5,10 @@
 #include <gsched/partition/model_demand.hpp>
 #include <gsched/serving/frontend.hpp>
 #include <gsched/serving/learning/interference_learning.hpp>
-#include <gsched/serving/replanning.hpp>
-#include <gsched/serving/service_outcome.hpp>
 #include <gsched/serving/learning/time_corrections.hpp>
 #include <gsched/serving/learning/violation_margins.hpp>
+#include <gsched/serving/replanning.hpp>
+#include <gsched/serving/service_outcome.hpp>
 #include <gsched/workload/app.hpp>
 #include <gsched/workload/rate_curve.hpp>
 

@@ -6,8 +6,8 @@
 #include <gsched/interference/corun_factors.hpp>
 #include <gsched/partition/plan.hpp>
 #include <gsched/serving/batch_runner.hpp>
-#include <gsched/serving/learning/corun_learning.hpp>
 #include <gsched/serving/frontend.hpp>
+#include <gsched/serving/learning/corun_learning.hpp>
 #include <gsched/trace/histogram.hpp>
 
 #include <array>

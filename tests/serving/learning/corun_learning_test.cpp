@@ -4,8 +4,8 @@
 #include <gsched/core/error.hpp>
 #include <gsched/partition/contention_interference.hpp>
 #include <gsched/serving/learning/corun_learning.hpp>
-#include <gsched/serving/simulated_batches.hpp>
 #include <gsched/serving/learning/time_corrections.hpp>
+#include <gsched/serving/simulated_batches.hpp>
 
 #include <doctest/doctest.h>
 

@@ -48,17 +48,16 @@ part_report measure_held_up(session& s, double until) {
   std::size_t kernels = 0;
   std::size_t wrong = 0;
   const auto rows_of = [&](const measured_graph& graph, const cuda::probe_options& probe) {
-    const cuda::program& program = *graph.instances.front();
     const launch_shape resident = cuda::probe(probe, s.gpu.sms).launch();
     // On the SM that has fewest of its blocks.
     const auto on_each = std::min(static_cast<std::uint32_t>(resident.blocks() / s.gpu.sms.count()),
                                   max_blocks_per_sm(s.gpu.sm, resident));
-    const whole_graph whole(program);
+    const whole_graph whole(*graph.instances.front());
     std::vector<row_file::row> rows;
     for (const cuda::beside_operation& b :
          cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes, s.progressed())) {
-      const launch_shape& launch = program.host().operations()[b.operation].launch;
-      const std::string predicted = lacking(occupancy_beside(s.gpu.sm, resident, on_each, launch));
+      const std::string predicted =
+          lacking(occupancy_beside(s.gpu.sm, resident, on_each, b.launch));
       ++kernels;
       if (predicted.empty() == b.held_up) ++wrong;
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),

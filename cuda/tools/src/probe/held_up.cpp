@@ -105,7 +105,8 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
   std::vector<beside_operation> all;
   for (std::size_t i = 0; i < graphs.size(); ++i)
     if (!together[i].empty())
-      all.push_back({i, summarize(std::move(alone[i])), summarize(std::move(together[i])), held[i]});
+      all.push_back({i, p.host().operations()[i].launch, summarize(std::move(alone[i])),
+                     summarize(std::move(together[i])), held[i]});
   return all;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <gsched/core/launch.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/cuda_tools/replay_times.hpp>
 
@@ -15,6 +16,7 @@ namespace gsched::cuda {
 /// An operation of a graph that ran beside a probe.
 struct beside_operation {
   std::size_t operation = 0;
+  launch_shape launch{};
   replay_times alone{}; ///< of all passes, from its launch to its end, with nothing else on the GPU
   replay_times beside{}; ///< the same beside the probe
   bool held_up = false;  ///< it waited for the probe, which ended by itself
