@@ -34,7 +34,7 @@ int calibrate_graphs(const options& o) {
   return 0;
 }
 
-int serve(const options& o) {
+int run(const options& o) {
   if (o.what == command::calibrate) return calibrate_graphs(o);
   if (o.what == command::predict || o.what == command::paper) {
     const bool paper = o.what == command::paper;
@@ -63,6 +63,12 @@ int serve(const options& o) {
   if (!o.out.empty())
     common::save(o.out, [&](std::ostream& to) { gsched::write_coefficients(to, c); });
   return 0;
+}
+
+int serve(const options& o) {
+  const int status = run(o);
+  if (!o.assumed.empty() && !o.quiet) std::cerr << "interference: " << o.assumed << '\n';
+  return status;
 }
 
 } // namespace

@@ -85,6 +85,12 @@ int main(int argc, char** argv) {
                  "probe, expected --victim and --probe\n");
       return 2;
     }
+    if (o.counters && o.profiles.empty()) {
+      fmt::print(stderr,
+                 "gsched.gpu.interference: --counters without --profiles, expected a folder "
+                 "for them\n");
+      return 2;
+    }
     for (const std::string& name : o.suites) // whether there is one, of any GPU
       static_cast<void>(interference::suite(name, 1, 1));
     if (!victim.empty()) {

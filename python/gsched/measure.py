@@ -171,7 +171,7 @@ def in_one_line(where: str, expected: str) -> Iterator[None]:
         yield
     except GschedError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         text = "".join(f": {line}" for line in str(e).strip().splitlines()[:1])
         if ", expected " not in text:
             text += f", expected {expected}"

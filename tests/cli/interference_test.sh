@@ -15,6 +15,13 @@ awk -F, 'NR == 1 || NR % 3 == 0' "$corun" > third.csv
 serves evaluate --coefficients "$law" --corun third.csv --quiet --json given.json
 serves evaluate --coefficients h200 --corun third.csv --quiet --json by_name.json
 expect "the same by their name" cmp given.json by_name.json
+mkdir -p moved/profiles && cp "$law" moved/law.json && cp "$solo" moved/solo.csv && cp "$data/profiles/lenet_b1.json" moved/profiles/
+unknown=(predict --graphs lenet:1,lenet:1 --coefficients moved/law.json --solo moved/solo.csv --profiles moved/profiles)
+run "${unknown[@]}"
+[ "$rc" -eq 0 ] || fail "a GPU that no file names: got $rc"
+expect "what is assumed in one line" grep -qx "interference: moved/solo.csv: no machine.json beside it, so 132 SMs are assumed, .*" err
+serves "${unknown[@]}" --sms 132
+rm -r moved
 expect "errors of the coefficients that ship" python3 - given.json "$law" third.csv <<'PY'
 import csv, json, sys
 j, law = (json.load(open(f)) for f in sys.argv[1:3])

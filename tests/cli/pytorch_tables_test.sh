@@ -70,6 +70,7 @@ def asserted(batch): assert batch > 8
 def short(batch): return [][batch]
 def divided(batch): return batch / 0, 1
 def lines(batch): raise RuntimeError("first\nsecond")
+def leaves(batch): import sys; sys.exit(0)
 def empty(batch): return lambda: None, ()
 def grows(batch):
     import torch
@@ -88,6 +89,7 @@ def forward(batch):
 PY
 echo 'def no(' >syntax.py
 echo 'import nosuch' >imports.py
+echo 'import sys; sys.exit(0)' >exits.py
 echo 'VALUES = {}["table"]' >loads.py
 echo >beside.py
 cat >run.py <<'PY'
@@ -189,6 +191,7 @@ says "raises.py: missing(8): KeyError: 'dtype', $expected" all --models raises.p
 says "raises.py: asserted(8): AssertionError, $expected" all --models raises.py:asserted_b8 --out made
 says "raises.py: short(8): IndexError: list index out of range, $expected" all --models raises.py:short_b8 --out made
 says "raises.py: divided(8): ZeroDivisionError: division by zero, $expected" all --models raises.py:divided_b8 --out made
+says "raises.py: leaves(8): SystemExit: 0, $expected" all --models raises.py:leaves_b8 --out made
 says "raises.py: lines(8): RuntimeError: first, $expected" all --models raises.py:lines_b8 --out made
 says "raises.py: forward(8): KeyError: 'inside', expected a module that can be captured" \
   all --models raises.py:forward_b8 --out made
@@ -196,6 +199,7 @@ expected='expected a file of Python that can be loaded'
 says 'syntax.py: SyntaxError: ' all --models syntax.py:no --out made
 says ", $expected" all --models syntax.py:no --out made
 says "imports.py: ModuleNotFoundError: No module named 'nosuch', $expected" all --models imports.py:a --out made
+says "exits.py: SystemExit: 0, $expected" all --models exits.py:a --out made
 says "loads.py: KeyError: 'table', $expected" all --models net.py:small,loads.py:a --out made
 ! grep -q ': captures ' err || { echo 'captured before all files were loaded'; exit 1; }
 NO_GPU=1 says 'torch sees no GPU, expected one' all --models net.py:small --out made

@@ -20,6 +20,8 @@
 #include <gsched/occupancy/limits.hpp>
 #include <gsched/sim/preset.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -195,10 +197,9 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
       files.push_back(std::move(f));
   measured_gpu gpu;
   gpu.known = check_machines("interference", files);
-  const std::optional<machine> found = machine_of(files.front().file);
   const sim::preset usual = sim::h200();
-  gpu.sms = found ? found->sms : usual.sms;
-  gpu.sm = found ? limits_of(*found) : usual.sm;
+  gpu.sms = gpu.known ? gpu.known->sms : usual.sms;
+  gpu.sm = gpu.known ? limits_of(*gpu.known) : usual.sm;
   if (!raw.sms.empty()) gpu.sms = sm_count{to_small_count("--sms", raw.sms, 1, 100000)};
   return gpu;
 }
@@ -338,6 +339,11 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
   o.starts = raw.starts;
   o.safe = to_number("--safe", raw.safe, {1, 1000});
   const measured_gpu gpu = gpu_of(raw, what);
+  if (!gpu.known && raw.sms.empty())
+    o.assumed = fmt::format("{}: no machine.json beside it, so {} SMs are assumed, as of an H200; "
+                            "--sms states others",
+                            what == command::predict || raw.corun.empty() ? raw.solo : raw.corun,
+                            gpu.sms.count());
   const sm_count device = gpu.sms;
   o.sm = gpu.sm;
   const bool tests =

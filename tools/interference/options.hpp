@@ -37,6 +37,7 @@ struct options : common::outputs {
   bool given = false;             ///< `begin` is evaluated, not fitted
   double safe = 1.2;              ///< slow-down up to which a pair counts as safe
   gsched::architecture_limits sm; ///< an SM of the GPU
+  std::string assumed;            ///< what no file says of the GPU, in one line
   std::filesystem::path out;
 };
 

@@ -122,6 +122,13 @@ bool run_power(const run_options& o, ::experiment::watchdog& watch, json& rows, 
   }
 }
 
+/// SMs of so many groups that they are at least `sms`.
+gsched::sm_count in_whole_groups(gsched::sm_count sms, const std::vector<std::uint32_t>& groups) {
+  std::uint32_t has = 0;
+  for (std::size_t g = 0; g < groups.size() && has < sms.count(); ++g) has += groups[g];
+  return gsched::sm_count{has};
+}
+
 /// Profiles of the probes, with counters where asked for, each one written once.
 class profiles {
 public:
@@ -169,18 +176,23 @@ bool run(const run_options& o) {
   for (const std::string& name : o.suites)
     for (experiment& e : suite(name, on.sms.count(), on.l2.count())) all.push_back(std::move(e));
 
+  const std::vector<std::uint32_t> groups = cuda::group_sizes(o.gpu);
   json out{{"gpu", on.name},
            {"driver", cuda::installed_driver()},
            {"cuda", cuda::cuda_version(on.runtime_version)},
            {"sms", on.sms.count()},
-           {"groups", cuda::group_sizes(o.gpu)},
+           {"groups", groups},
            {"l2_bytes", on.l2.count()},
            {"rows", json::array()}};
   const auto save = [&] {
     if (o.json.empty()) return;
     std::ofstream to(o.json);
     to << out.dump(1) << '\n';
+    to.close();
+    if (!to) throw gsched::error(gsched::errc::io, o.json + ": cannot be written");
   };
+  save(); // before anything is measured
+
   profiles files(o, on.sms);
   const double end = ::experiment::seconds_now() + o.seconds;
   std::size_t left_out = 0;
@@ -200,7 +212,8 @@ bool run(const run_options& o) {
       files.write(e.victim);
       files.write(e.probe);
       // The victim on its own SMs has a block on each of them, as the probe has.
-      const gsched::sm_count mine = e.split.victim.count() == 0 ? on.sms : e.split.victim;
+      const gsched::sm_count mine =
+          e.split.victim.count() == 0 ? on.sms : in_whole_groups(e.split.victim, groups);
       cuda::probe victim(e.victim, mine);
       cuda::beside_options how;
       how.gpu = o.gpu;

@@ -126,6 +126,15 @@ TEST_CASE("probes of options") {
   CHECK(name_of("fp32:1:1000001") == "probe \"fp32:1:1000001\", expected at most 1000000 blocks");
 }
 
+TEST_CASE("bank conflicts are of 1 to 32 ways, by powers of two") {
+  for (const char* ways : {"1", "2", "4", "8", "16", "32"})
+    CHECK(name_of("shared:" + std::string(ways)) == "probe_shared_" + std::string(ways));
+  for (const char* ways : {"3", "12", "31"})
+    CHECK(name_of("shared:" + std::string(ways)) ==
+          "probe shared: level " + std::string(ways) +
+              ", expected 1, 2, 4, 8, 16 or 32 (ways of the conflicts)");
+}
+
 TEST_CASE("a probe has only what its kind has") {
   CHECK(name_of("fp32:registers=128") == "probe fp32: 128 registers, expected those as compiled; "
                                          "sleep alone has others");

@@ -19,6 +19,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -35,11 +36,28 @@ using namespace gsched;
 namespace {
 
 /// A graph to count, and its undisturbed time, which is measured before the profiler is loaded.
+/// Probes have gigabytes, so each is made when it is timed, and again when it is counted.
 struct counted_graph {
   cuda::profiling_options facts;
-  std::shared_ptr<const cuda::program> program;
-  std::shared_ptr<cuda::probe> owner{}; ///< of a probe
+  std::shared_ptr<const cuda::program> program; ///< of a probe: between make() and let_go()
+  std::optional<cuda::probe_options> probe{};
+  std::shared_ptr<cuda::probe> owner{}; ///< of a probe's program
+  std::uint64_t rounds = 0;             ///< of the probe, the same both times
   cuda::replay_times alone{};
+  void make(sm_count sms) {
+    if (!probe) return;
+    owner = std::make_shared<cuda::probe>(*probe, sms);
+    cuda::program_options how;
+    how.name = name();
+    how.measure = false;
+    if (rounds == 0) rounds = owner->rounds_for(probe_us);
+    program = std::make_shared<cuda::program>(owner->finite(rounds), how);
+  }
+  void let_go() {
+    if (!probe) return;
+    program.reset();
+    owner.reset();
+  }
   [[nodiscard]] std::string name() const {
     return facts.model + "_b" + std::to_string(facts.batch);
   }
@@ -56,14 +74,10 @@ counted_graph counted(const measured_graph& g) {
   return c;
 }
 
-counted_graph counted(const cuda::probe_options& p, sm_count sms) {
+counted_graph counted(const cuda::probe_options& p) {
   counted_graph c;
   c.facts.model = p.name();
-  c.owner = std::make_shared<cuda::probe>(p, sms);
-  cuda::program_options how;
-  how.name = c.name();
-  how.measure = false;
-  c.program = std::make_shared<cuda::program>(c.owner->finite(c.owner->rounds_for(probe_us)), how);
+  c.probe = p;
   return c;
 }
 
@@ -126,29 +140,36 @@ part_report measure_counters(session& s, double until) {
   for (const cuda::probe_options& p :
        with_probes ? with_kernels(chosen(probe_list(s.gpu.sms, s.gpu.l2.count()), s.how.probes))
                    : std::vector<cuda::probe_options>{})
-    try {
-      if (!is_there(p.name(), 1)) missing.push_back(counted(p, s.gpu.sms));
-    } catch (const error& e) {
-      if (!gpu_works()) throw;
-      report.leave_out(p.name(), e.what());
-    }
+    if (!is_there(p.name(), 1)) missing.push_back(counted(p));
   {
     cuda::replayer replays({.progressed = s.progressed()});
+    std::vector<counted_graph> timed;
     for (counted_graph& c : missing) {
       s.dog.step(report.name + ", " + c.name() + " alone", std::chrono::seconds{120});
       std::vector<double> times;
-      const cuda::placed_graph placed(*c.program, nullptr);
-      for (int round = 0; round < 3; ++round) replays.alone(placed, times);
+      try {
+        c.make(s.gpu.sms);
+        const cuda::placed_graph placed(*c.program, nullptr);
+        for (int round = 0; round < 3; ++round) replays.alone(placed, times);
+      } catch (const error& e) { // a probe that fits on no SM, or whose memory the GPU lacks
+        if (!c.probe || !gpu_works()) throw;
+        report.leave_out(c.facts.model, e.what());
+        continue;
+      }
+      c.let_go();
       c.alone = cuda::summarize(std::move(times));
+      timed.push_back(std::move(c));
     }
+    missing = std::move(timed);
   }
   std::set<std::string> lacking; // counters of pipes and waits
   bool permitted = true;
   { // its end completes the report
     steps all(s, report, missing.size(), until);
-    for (const counted_graph& c : missing) {
+    for (counted_graph& c : missing) {
       if (!all.begin(c.name(), counting_limit(c.alone.median))) break;
       try {
+        c.make(s.gpu.sms);
         const whole_graph graph(*c.program);
         profile p = cuda::profile_graph(graph.get(), c.facts);
         for (std::string& name : cuda::count_kernels(graph.get(), {}, p))
@@ -169,6 +190,7 @@ part_report measure_counters(session& s, double until) {
         }
         report.leave_out(c.name(), e.what());
       }
+      c.let_go();
     }
   }
   if (!permitted) report.failed += std::exchange(report.left_out, 0); // not for lack of time

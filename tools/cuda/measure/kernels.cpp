@@ -39,7 +39,8 @@ part_report measure_kernels(session& s, double until) {
                       us_text(b.alone.p90), us_text(b.beside.p10), us_text(b.beside.p90)});
     return rows;
   };
-  measure_beside(s, report, file, chosen(kernel_probes(s.gpu.sms), s.how.probes), until, rows_of);
+  measure_beside(s, report, file, chosen(kernel_probes(s.gpu.sms, s.gpu.l2.count()), s.how.probes),
+                 until, rows_of);
   return report;
 }
 

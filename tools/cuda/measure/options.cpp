@@ -120,7 +120,7 @@ void declare(common::command_line& line, raw_options& raw, const std::vector<par
         ("These probes alone, such as fp32,copy:4096:34; a KIND alone\nis each of the usual "
          "probes that are of it; default: all.\nKINDs: " +
          kinds_of(has(part::probes) || has(part::counters) ? probe_list(some_sms, some_l2)
-                                                           : kernel_probes(some_sms),
+                                                           : kernel_probes(some_sms, some_l2),
                   "\n"))
             .c_str());
   if (has(part::probes))
@@ -242,7 +242,7 @@ options read(const raw_options& raw, const std::string& chosen, bool captured) {
   if (!raw.probes.empty())
     for (const std::string& p : common::to_list("--probes", raw.probes))
       add_probe(o.probes, p,
-                chosen == name_of(part::kernels) ? kernel_probes(some_sms)
+                chosen == name_of(part::kernels) ? kernel_probes(some_sms, some_l2)
                                                  : probe_list(some_sms, some_l2));
   read_split(raw.split, o);
   o.minutes = common::to_number("--minutes", raw.minutes, {0, 10000, true, "minutes"});

@@ -212,6 +212,12 @@ private:
         n == 2 ? splits_for_two(groups)
                : std::vector<split>{equal_split(groups, n), shared_split(groups, n)};
     if (!shared) splits.pop_back();
+    // A pair whose rows name it the other way round goes on so.
+    if (const company other{{c.members.back(), c.members.front()}};
+        n == 2 && std::any_of(splits.begin(), splits.end(), [&](const split& where) {
+          return !where.empty() && pairs_.has(pair_key(other, where));
+        }))
+      c = other;
     std::erase_if(splits, [&](const split& where) {
       if (where.empty()) return true;
       const bool there =

@@ -61,7 +61,7 @@ std::vector<cuda::probe_options> probe_list(sm_count sms, std::uint64_t l2_bytes
   return all;
 }
 
-std::vector<cuda::probe_options> kernel_probes(sm_count sms) {
+std::vector<cuda::probe_options> kernel_probes(sm_count sms, std::uint64_t l2_bytes) {
   using kind = cuda::probe_kind;
   const std::uint32_t n = sms.count();
   return {{.kind = kind::sleep},
@@ -72,7 +72,7 @@ std::vector<cuda::probe_options> kernel_probes(sm_count sms) {
           {.kind = kind::copy, .blocks = n / 4},
           {.kind = kind::copy, .blocks = n / 2},
           {.kind = kind::copy},
-          {.kind = kind::read},
+          {.kind = kind::read, .level = usual_level(cuda::probe_kind_of("read"), l2_bytes)},
           {.kind = kind::write},
           {.kind = kind::shared, .level = 8},
           {.kind = kind::fp32, .level = 4}};

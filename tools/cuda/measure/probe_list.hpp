@@ -36,7 +36,8 @@ struct probe_choice {
 /// Those beside which each kernel runs by itself: blocks that only take room, on all SMs and on
 /// half of them; copies by more and more SMs; and what keeps issue slots, L2 and shared memory
 /// busy.
-[[nodiscard]] std::vector<gsched::cuda::probe_options> kernel_probes(gsched::sm_count sms);
+[[nodiscard]] std::vector<gsched::cuda::probe_options> kernel_probes(gsched::sm_count sms,
+                                                                     std::uint64_t l2_bytes);
 
 /// Those beside which each kernel may have to wait: blocks that sleep, and that leave less and less
 /// of the registers, the shared memory, the warps and the places for blocks of an SM; and two that

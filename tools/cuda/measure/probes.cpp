@@ -64,6 +64,10 @@ public:
     const bool parts = session_.on.groups().size() > 1;
     if (!parts && session_.how.split == sm_split::own)
       report_.notes.emplace_back("the GPU's SMs are one group, which cannot be split");
+    if (session_.how.split == sm_split::own &&
+        std::any_of(probes.begin(), probes.end(),
+                    [](const auto& p) { return p.kind == cuda::probe_kind::sleep; }))
+      report_.notes.emplace_back("sleep is left out: its blocks take only places of their own SMs");
     for (const cuda::probe_options& p : probes)
       for (const bool shared : {true, false}) {
         if (session_.how.split == (shared ? sm_split::own : sm_split::shared)) continue;

@@ -162,8 +162,8 @@ int run(const options& o, std::span<const gsched_measure_graph> captured) {
   std::vector<part_report> all;
   for (std::size_t i = 0; i < o.parts.size(); ++i) {
     const double until = shares.until(i, s.now());
-    if (o.parts[i] == part::probes) {
-      constexpr double places = 0.25; // of the probes' time
+    if (o.parts[i] == part::probes && o.split != sm_split::own) { // these share SMs
+      constexpr double places = 0.25;                             // of the probes' time
       const double end = s.now() + places * (until - s.now());
       all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }
@@ -174,8 +174,9 @@ int run(const options& o, std::span<const gsched_measure_graph> captured) {
   dog.step("writing results", std::chrono::seconds{60});
   try {
     complete_profiles(o.out, here.sms);
-  } catch (const error& e) { // of a file that another program wrote
-    all.back().notes.emplace_back(e.what());
+  } catch (const error& e) {
+    if (e.code() == errc::io) throw common::run_error(errc::io, e.what()); // no place
+    all.back().notes.emplace_back(e.what()); // of a file that another program wrote
     ++all.back().failed;
   }
   if (!o.quiet) print(o, here, all);

@@ -127,8 +127,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
   replayer replays({.alone = from_us(options.turn_ms * 1e3), .progressed = options.progressed});
   std::vector<double> alone;
   std::vector<double> with;
-  double rate = 0;
-  double rate_with = 0;
+  double rate = 0, rate_with = 0; // sums of so many
+  int rates = 0, rates_with = 0;
   constexpr double slowest = 8; // a graph that takes longer beside the probe counts as held up
   double limit_us = options.limit_s * 1e6;
   const auto started = [&] {
@@ -175,7 +175,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
       started();
       replays.alone(graph, with, stream.get());
       beside.stop();
-      rate_with += rate_of() / options.turns;
+      rate_with += rate_of();
+      ++rates_with;
       made.last = ran();
       if (!made.last.stopped) {
         made.held_up = true; // it ran when the probe had ended
@@ -185,7 +186,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
       started();
       beside.wait();
       beside.stop();
-      rate += rate_of() / options.turns;
+      rate += rate_of();
+      ++rates;
     }
   }
   if (options.each_replay_us > 0) made.last = ran();
@@ -199,8 +201,8 @@ beside_result measure_beside(CUgraph victim, const probe_options& how, const pro
     made.together_us = both.together(options.together);
   }
   made.beside = summarize(std::move(with));
-  made.probe_rate_alone = rate;
-  made.probe_rate_beside = rate_with;
+  if (rates > 0) made.probe_rate_alone = rate / rates;
+  if (rates_with > 0) made.probe_rate_beside = rate_with / rates_with;
   return made;
 }
 

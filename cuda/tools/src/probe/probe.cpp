@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -69,6 +70,10 @@ std::uint32_t level_of(const probe_options& o) {
     throw error(errc::bad_option, "probe " + std::string(d.name) + ": level " +
                                       std::to_string(level) + ", expected 1 to " +
                                       std::to_string(d.most) + " (" + std::string(d.level) + ")");
+  if (o.kind == probe_kind::shared && !std::has_single_bit(level))
+    throw error(errc::bad_option, "probe shared: level " + std::to_string(level) +
+                                      ", expected 1, 2, 4, 8, 16 or 32 (" + std::string(d.level) +
+                                      ")");
   return level;
 }
 
