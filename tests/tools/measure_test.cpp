@@ -185,6 +185,10 @@ TEST_CASE("measure: a run that is not complete counts what is missing") {
   parts[0].left_out = 0;
   CHECK(measure::what_is_missing(parts) ==
         "incomplete: 1 rows or graphs left out by errors, expected none");
+  parts[0].disturbed = 2;
+  CHECK(measure::what_is_missing(parts) ==
+        "incomplete: 1 rows or graphs left out by errors, 2 times the GPU was in use, so that rows "
+        "may be wrong, expected none");
 }
 
 TEST_CASE("measure: parts share the time, and what one leaves") {

@@ -55,7 +55,8 @@ Examples
 
 Exit code: 0 where all that was asked for is there; 1 for a failure, a missing GPU among them; 2 for a
 usage or input error; 3 where the GPU hangs; 4 where it is incomplete: what is there is good, but
---minutes left some, or graphs, rows or counters were left out after an error, which notes name.)";
+--minutes left some, graphs, rows or counters were left out after an error, or somebody else used the
+GPU meanwhile, which notes name.)";
 
 constexpr std::array known_parts{part::latency, part::pairs,   part::starts,
                                  part::probes,  part::kernels, part::counters};

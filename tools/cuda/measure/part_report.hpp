@@ -14,9 +14,10 @@ namespace measure {
 struct part_report {
   std::string name;
   std::size_t measured = 0;
-  std::size_t kept = 0;     ///< were there before
-  std::size_t left_out = 0; ///< for lack of time, in steps of the part
-  std::size_t failed = 0;   ///< rows or graphs that are left out after an error
+  std::size_t kept = 0;      ///< were there before
+  std::size_t left_out = 0;  ///< for lack of time, in steps of the part
+  std::size_t failed = 0;    ///< rows or graphs that are left out after an error
+  std::size_t disturbed = 0; ///< how often other work was found on the GPU, without --busy
   double seconds = 0;
   double widest = 0; ///< of the spreads of its rows, relative to the median
   std::string widest_row;
@@ -42,16 +43,20 @@ inline constexpr int incomplete_status = 4;
 [[nodiscard]] inline std::string what_is_missing(std::span<const part_report> parts) {
   std::size_t steps = 0;
   std::size_t failed = 0;
+  std::size_t disturbed = 0;
   for (const part_report& r : parts) {
     steps += r.left_out;
     failed += r.failed;
+    disturbed += r.disturbed;
   }
-  if (steps + failed == 0) return {};
-  std::string line = "incomplete: ";
-  if (steps > 0) line += fmt::format("{} steps left by --minutes", steps);
-  if (failed > 0)
-    line += fmt::format("{}{} rows or graphs left out by errors", steps > 0 ? ", " : "", failed);
-  return line + ", expected none";
+  std::string all;
+  const auto add = [&](std::size_t n, const char* of) {
+    if (n > 0) all += fmt::format("{}{} {}", all.empty() ? "" : ", ", n, of);
+  };
+  add(steps, "steps left by --minutes");
+  add(failed, "rows or graphs left out by errors");
+  add(disturbed, "times the GPU was in use, so that rows may be wrong");
+  return all.empty() ? all : "incomplete: " + all + ", expected none";
 }
 
 } // namespace measure

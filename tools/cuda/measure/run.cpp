@@ -127,6 +127,7 @@ void write_json(std::ostream& to, const options& o, const machine& here,
                                  {"kept", r.kept},
                                  {"steps_left_out", r.left_out},
                                  {"failed", r.failed},
+                                 {"looks_that_found_other_work", r.disturbed},
                                  {"seconds", common::rounded(r.seconds)},
                                  {"widest_spread", common::rounded(r.widest)},
                                  {"widest_row", r.widest_row},
@@ -168,8 +169,10 @@ int run(const options& o, std::span<const gsched_measure_graph> captured) {
       all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }
     all.push_back(timed(s, [&] { return measure(o.parts[i], s, until); }));
-    if (const std::string line = look_for_other_work(gpu, dog); !line.empty())
+    if (const std::string line = look_for_other_work(gpu, dog); !line.empty()) {
       all.back().notes.push_back("after it, " + line);
+      if (!o.busy) ++all.back().disturbed;
+    }
   }
   dog.step("writing results", std::chrono::seconds{60});
   try {

@@ -23,7 +23,9 @@ steps::steps(session& s, part_report& report, std::size_t all, double until)
 void steps::note_other_work(const std::string& when) {
   constexpr std::size_t most = 3; // lines of a part
   const std::string line = look_for_other_work(session_.gpu, session_.dog);
-  if (!line.empty() && found_++ < most) report_.notes.push_back(when + ", " + line);
+  if (line.empty()) return;
+  if (found_++ < most) report_.notes.push_back(when + ", " + line);
+  if (!session_.how.busy) ++report_.disturbed;
 }
 
 steps::~steps() {
