@@ -36,8 +36,9 @@ struct rule_result {
 ///          intensity, the number of SMs (REEF, Orion) and the time with a kernel on the GPU
 ///          (NVML).
 /// Differs  an achieved occupancy is sm__warps_active on all SMs in the mean of the kernels' time;
-///          of a graph without counters, its blocks' warps. Amounts are of issued instructions and of DRAM traffic. For arithmetic intensity each
-///          kernel is compute- or memory-bound, by the roofline of its busiest floating-point pipe.
+///          of a graph without counters, its blocks' warps. Amounts are of issued instructions and
+///          of DRAM traffic. For arithmetic intensity each kernel is compute- or memory-bound, by
+///          the roofline of its busiest floating-point pipe.
 ///          A pipe's instructions are its operations, so an addition counts as a multiplication and
 ///          addition, and so does an integer multiplication, which the fp32 pipe does as well.
 [[nodiscard]] std::vector<rule_result>

@@ -97,8 +97,8 @@ struct learned_factors {
 ///
 /// Source   Choi et al., USENIX ATC 2022, section 4.3: after a rise requests would be late, after a
 ///          fall partitions would idle.
-/// Differs  corrections of batch times (serving/learning/time_corrections.hpp) count as rates do: any rise,
-///          and a fall by more than `fall`.
+/// Differs  corrections of batch times (serving/learning/time_corrections.hpp) count as rates do:
+///          any rise, and a fall by more than `fall`.
 /// Errors   the constructor: bad_option, one line.
 /// Threads  one owner.
 class replanning {

@@ -6,8 +6,8 @@
 namespace measure {
 
 /// Runs each kernel of each graph beside blocks on each SM that sleep or issue instructions
-/// (waiting_probes), and writes its time, and whether it waited for these blocks to end, beside what
-/// the occupancy calculator says: held_up.csv.
+/// (waiting_probes), and writes its time, and whether it waited for these blocks to end, beside
+/// what the occupancy calculator says: held_up.csv.
 [[nodiscard]] part_report measure_held_up(session& s, double until);
 
 } // namespace measure

@@ -63,7 +63,7 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
     return us;
   };
   // Each time in the order of the capture: a kernel that runs twice may wait for what the operation
-  // before it resets. `measure` is called with each kernel, and may run it beside the probe instead.
+  // before it resets. `measure` is called with each kernel; it returns whether it ran it.
   const auto run_all = [&](auto measure) {
     for (std::size_t i = 0; i < graphs.size(); ++i)
       if (p.host().operations()[i].kind != operation_kind::kernel || !measure(i))
