@@ -54,9 +54,9 @@ Examples
   plan --table mine/latency_batch_partition.csv --rates saxpy=1000
 
 Exit code: 0 where all that was asked for is there; 1 for a failure, a missing GPU among them; 2 for a
-usage or input error; 3 where the GPU hangs; 4 where it is incomplete: what is there is good, but
---minutes left some, graphs, rows or counters were left out after an error, or somebody else used the
-GPU meanwhile, which notes name.)";
+usage or input error; 3 where the GPU hangs; 4 where it is incomplete. What is there is good then, but
+--minutes left steps, or an error left out graphs, rows or counters; or somebody else used the GPU
+meanwhile, and some rows may be wrong. Notes name all of this.)";
 
 constexpr std::array known_parts{part::latency, part::pairs,   part::starts,
                                  part::probes,  part::kernels, part::counters};
