@@ -345,7 +345,6 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
                             what == command::predict || raw.corun.empty() ? raw.solo : raw.corun,
                             gpu.sms.count());
   const sm_count device = gpu.sms;
-  o.sm = gpu.sm;
   const bool tests =
       !(raw.test_corun + raw.test_groups + raw.test_probes + raw.test_kernels).empty();
   if (!tests && !raw.test_solo.empty()) refuse("--test-solo", "given without --test-corun", "both");

@@ -7,7 +7,6 @@
 #include "common/cli/output_options.hpp"
 
 #include <gsched/interference/coefficients.hpp>
-#include <gsched/occupancy/limits.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -34,10 +33,9 @@ struct options : common::outputs {
   group_set starting;        ///< pairs with a graph that only starts kernels
   std::vector<subject> laws; ///< those with pairs
   gsched::interference_coefficients begin;
-  bool given = false;             ///< `begin` is evaluated, not fitted
-  double safe = 1.2;              ///< slow-down up to which a pair counts as safe
-  gsched::architecture_limits sm; ///< an SM of the GPU
-  std::string assumed;            ///< what no file says of the GPU, in one line
+  bool given = false;  ///< `begin` is evaluated, not fitted
+  double safe = 1.2;   ///< slow-down up to which a pair counts as safe
+  std::string assumed; ///< what no file says of the GPU, in one line
   std::filesystem::path out;
 };
 

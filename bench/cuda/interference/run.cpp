@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -122,11 +123,10 @@ bool run_power(const run_options& o, ::experiment::watchdog& watch, json& rows, 
   }
 }
 
-/// SMs of so many groups that they are at least `sms`.
+/// The SMs of the first groups that have at least so many.
 gsched::sm_count in_whole_groups(gsched::sm_count sms, const std::vector<std::uint32_t>& groups) {
-  std::uint32_t has = 0;
-  for (std::size_t g = 0; g < groups.size() && has < sms.count(); ++g) has += groups[g];
-  return gsched::sm_count{has};
+  const auto end = groups.begin() + static_cast<std::ptrdiff_t>(cuda::groups_for(sms, groups));
+  return gsched::sm_count{std::accumulate(groups.begin(), end, 0u)};
 }
 
 /// Profiles of the probes, with counters where asked for, each one written once.

@@ -64,11 +64,21 @@ namespace gsched {
   return occupancy_beside(l, resident, n, s).blocks();
 }
 
+/// The first resource of which an SM has none left for a block: "registers", "shared memory",
+/// "warps" or "blocks". Empty if a block fits.
+[[nodiscard]] constexpr std::string_view lacking(const occupancy_by_resource& o) noexcept {
+  if (o.blocks() > 0) return {};
+  return o.registers == 0 ? "registers"
+         : o.shared == 0  ? "shared memory"
+         : o.warps == 0   ? "warps"
+                          : "blocks";
+}
+
 /// A kernel of which no block fits beside the resident blocks, and the first resource that it
 /// lacks.
 struct held_kernel {
   std::size_t operation = 0;
-  std::string_view lacks{}; ///< "registers", "shared memory", "warps", "blocks"
+  std::string_view lacks{}; ///< as lacking()
   bool operator==(const held_kernel&) const noexcept = default;
 };
 
@@ -83,12 +93,8 @@ struct held_kernel {
   for (std::size_t i = 0; i < p.operations.size(); ++i) {
     const operation& op = p.operations[i].work;
     if (op.kind != operation_kind::kernel) continue;
-    const occupancy_by_resource o = occupancy_beside(l, resident, n, op.launch);
-    if (o.blocks() > 0) continue;
-    held.push_back({i, o.registers == 0 ? "registers"
-                       : o.shared == 0  ? "shared memory"
-                       : o.warps == 0   ? "warps"
-                                        : "blocks"});
+    const std::string_view lacks = lacking(occupancy_beside(l, resident, n, op.launch));
+    if (!lacks.empty()) held.push_back({i, lacks});
   }
   return held;
 }

@@ -301,6 +301,17 @@ TEST_CASE("measure: probes that are to stay in L2 fit there on any GPU") {
   CHECK(read(6 << 20) == "probe_read_1");
 }
 
+TEST_CASE("SMs of a split are rounded up to whole groups") {
+  const std::vector<std::uint32_t> groups{8, 8, 8, 12};
+  CHECK(cuda::groups_for(sm_count{0}, groups) == 0);
+  CHECK(cuda::groups_for(sm_count{1}, groups) == 1);
+  CHECK(cuda::groups_for(sm_count{8}, groups) == 1);
+  CHECK(cuda::groups_for(sm_count{9}, groups) == 2);
+  CHECK(cuda::groups_for(sm_count{24}, groups) == 3);
+  CHECK(cuda::groups_for(sm_count{25}, groups) == 4);
+  CHECK(cuda::groups_for(sm_count{1000}, groups) == 4);
+}
+
 TEST_CASE("measure: sleeping probes take each of an SM's resources") {
   for (const auto& [major, minor] : {std::pair(7, 5), {8, 0}, {8, 6}, {9, 0}, {10, 0}}) {
     CAPTURE(major * 10 + minor);

@@ -23,19 +23,6 @@ namespace measure {
 
 using namespace gsched;
 
-namespace {
-
-/// The first resource of an SM that is too scarce for a block; empty if it fits.
-const char* lacking(const occupancy_by_resource& o) {
-  if (o.blocks() > 0) return "";
-  return o.registers == 0 ? "registers"
-         : o.shared == 0  ? "shared memory"
-         : o.warps == 0   ? "warps"
-                          : "blocks";
-}
-
-} // namespace
-
 part_report measure_held_up(session& s, double until) {
   constexpr double limit_us = 3000;
   constexpr std::size_t passes = 3;
@@ -56,8 +43,7 @@ part_report measure_held_up(session& s, double until) {
     std::vector<row_file::row> rows;
     for (const cuda::beside_operation& b :
          cuda::each_beside(whole.get(), probe, s.gpu.ordinal, limit_us, passes, s.progressed())) {
-      const std::string predicted =
-          lacking(occupancy_beside(s.gpu.sm, resident, on_each, b.launch));
+      const std::string predicted(lacking(occupancy_beside(s.gpu.sm, resident, on_each, b.launch)));
       ++kernels;
       if (predicted.empty() == b.held_up) ++wrong;
       rows.push_back({probe.name(), graph.model, std::to_string(graph.batch),

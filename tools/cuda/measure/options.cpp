@@ -54,9 +54,8 @@ Examples
   plan --table mine/latency_batch_partition.csv --rates saxpy=1000
 
 Exit code: 0 where all that was asked for is there; 1 for a failure, a missing GPU among them; 2 for a
-usage or input error; 3 where the GPU hangs; 4 where it is incomplete. What is there is good then, but
---minutes left steps, or an error left out graphs, rows or counters; or somebody else used the GPU
-meanwhile, and some rows may be wrong. Notes name all of this.)";
+usage or input error; 3 where the GPU hangs; 4 where it is incomplete: --minutes left steps, an error
+left out graphs, rows or counters, or somebody else used the GPU and some rows may be wrong. Notes say which.)";
 
 constexpr std::array known_parts{part::latency, part::pairs,   part::starts,
                                  part::probes,  part::kernels, part::counters};

@@ -48,8 +48,8 @@ struct options : common::outputs {
   std::vector<gsched::sm_count> sms;            ///< empty: all sizes that a partition can have
   probe_choice probes;
   sm_split split = sm_split::both;
-  gsched::sm_count
-      victim_sms{}; ///< of these groups, at least, for the graph; 0: half of the groups
+  /// The graph's SMs of a split, rounded up to whole groups; 0: half of the groups.
+  gsched::sm_count victim_sms{};
   std::vector<std::string> beside; ///< graphs one of which is in each pair; empty: any pair counts
   std::size_t groups = 12;         ///< of several graphs at once
   std::vector<std::size_t> group_sizes{3, 4};

@@ -38,11 +38,8 @@ struct probing {
 
 /// The first groups that have as many SMs as --split says, or half of them.
 std::size_t groups_of_victim(const options& o, const places& on) {
-  const std::size_t groups = on.groups().size();
-  if (o.victim_sms.count() == 0) return groups / 2;
-  std::size_t n = 1;
-  while (n < groups && on.sms({0, n}) < o.victim_sms) ++n;
-  return n;
+  if (o.victim_sms.count() == 0) return on.groups().size() / 2;
+  return cuda::groups_for(o.victim_sms, on.groups());
 }
 
 class probe_part {

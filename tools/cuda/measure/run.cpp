@@ -163,8 +163,9 @@ int run(const options& o, std::span<const gsched_measure_graph> captured) {
   std::vector<part_report> all;
   for (std::size_t i = 0; i < o.parts.size(); ++i) {
     const double until = shares.until(i, s.now());
-    if (o.parts[i] == part::probes && o.split != sm_split::own) { // these share SMs
-      constexpr double places = 0.25;                             // of the probes' time
+    // Kernels beside sleeping blocks share their SMs.
+    if (o.parts[i] == part::probes && o.split != sm_split::own) {
+      constexpr double places = 0.25; // of the probes' time
       const double end = s.now() + places * (until - s.now());
       all.push_back(timed(s, [&] { return measure_held_up(s, end); }));
     }

@@ -74,15 +74,12 @@ struct places {
   places(int gpu, const probe_split& split) {
     if (split.victim.count() == 0) return;
     const std::vector<std::uint32_t> sizes = group_sizes(gpu);
-    std::vector<std::uint32_t> mine;
+    std::vector<std::uint32_t> mine(groups_for(split.victim, sizes));
+    std::iota(mine.begin(), mine.end(), 0u);
     std::vector<std::uint32_t> rest;
-    std::uint32_t has = 0;
     std::uint32_t others = 0;
-    for (std::uint32_t g = 0; g < sizes.size(); ++g) {
-      if (has < split.victim.count()) {
-        mine.push_back(g);
-        has += sizes[g];
-      } else if (split.probe.count() == 0 || others < split.probe.count()) {
+    for (auto g = static_cast<std::uint32_t>(mine.size()); g < sizes.size(); ++g) {
+      if (split.probe.count() == 0 || others < split.probe.count()) {
         rest.push_back(g);
         others += sizes[g];
       }

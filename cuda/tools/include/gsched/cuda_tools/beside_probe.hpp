@@ -7,8 +7,10 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 
 namespace gsched::cuda {
 
@@ -17,6 +19,15 @@ struct probe_split {
   sm_count victim{}; ///< at least so many, rounded up to whole groups; 0: both share all SMs
   sm_count probe{};  ///< at most so many of the rest; 0: all of the rest
 };
+
+/// How many of the first groups have so many SMs together, or else all of them.
+/// @param groups  the SMs of each group
+[[nodiscard]] inline std::size_t groups_for(sm_count sms,
+                                            std::span<const std::uint32_t> groups) noexcept {
+  std::size_t n = 0;
+  for (std::uint32_t has = 0; n < groups.size() && has < sms.count(); ++n) has += groups[n];
+  return n;
+}
 
 struct beside_options {
   int gpu = 0;
