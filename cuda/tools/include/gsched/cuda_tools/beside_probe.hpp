@@ -21,6 +21,7 @@ struct probe_split {
 };
 
 /// How many of the first groups have so many SMs together, or else all of them.
+/// @param sms     that they must have; 0: no group
 /// @param groups  the SMs of each group
 [[nodiscard]] inline std::size_t groups_for(sm_count sms,
                                             std::span<const std::uint32_t> groups) noexcept {
