@@ -131,6 +131,11 @@ def spread(values):
     return {"median": s[len(s) // 2], "least": s[0], "most": s[-1], "turns": len(s)}
 
 
+def spreads(turns):
+    """The spread of each figure, over the turns that have it: on a busy host no request may end in one."""
+    return {key: spread([t[key] for t in turns if key in t]) for key in dict.fromkeys(k for t in turns for k in t)}
+
+
 # Beside --------------------------------------------------------------------------------------------
 
 def beside(a, decode, prefill, until):
@@ -152,8 +157,7 @@ def beside(a, decode, prefill, until):
     facts = realtime.with_ratios({way.name: way.facts() for way in ways})
     for way in ways:
         way.server.close()
-        turns = per_turn[way.name]
-        facts[way.name]["turns"] = {key: spread([t[key] for t in turns]) for key in turns[0]}
+        facts[way.name]["turns"] = spreads(per_turn[way.name])
     return facts
 
 

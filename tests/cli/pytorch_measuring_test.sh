@@ -197,6 +197,9 @@ for way, f in facts.items():
     assert ("slowdown" in f.get("rt", {})) == (way != "be_only")
     assert f["turns"]["be_per_s"]["turns"] == 3 and ("p99" in f["turns"]) == (way != "be_only")
 prefill_decode.print_beside(512, facts)
+some = prefill_decode.spreads([{"be_per_s": 3}, {"be_per_s": 1, "mean": 5}, {"be_per_s": 2, "mean": 4}])
+assert some == {"be_per_s": {"median": 2, "least": 1, "most": 3, "turns": 3},
+                "mean": {"median": 5, "least": 4, "most": 5, "turns": 2}}, some
 subjects = types.SimpleNamespace(decode=graphs[0], prefills={1024: graphs[1]},
                                  chunks=lambda tokens: graphs[2:])
 figures = prefill_decode.floors(a, torch, subjects, 1024, 1e18)

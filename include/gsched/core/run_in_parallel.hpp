@@ -38,6 +38,7 @@ template <class Result, class Make>
   for (const std::exception_ptr& e : failed)
     if (e) std::rethrow_exception(e);
   std::vector<Result> all;
+  all.reserve(n);
   for (std::optional<Result>& r : ended) all.push_back(std::move(*r));
   return all;
 }
