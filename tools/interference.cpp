@@ -23,9 +23,9 @@ using namespace interference;
 
 int calibrate_graphs(const options& o) {
   std::size_t done = 0;
-  common::progress_bar bar("calibrating", steps_of_calibration(o.pairs), o.progress);
-  const calibration found = calibrate(*o.fitted_with, {o.pairs, o.probes, o.starting}, o.begin,
-                                      [&] { bar.update(++done); });
+  const calibrated_by by{o.pairs, o.probes, o.starting, o.table ? &*o.table : nullptr};
+  common::progress_bar bar("calibrating", steps_of_calibration(*o.fitted_with, by), o.progress);
+  const calibration found = calibrate(*o.fitted_with, by, o.begin, [&] { bar.update(++done); });
   if (!o.out.empty())
     common::save(o.out, [&](std::ostream& to) { write_calibrated(to, o.solo, found); });
   if (!o.quiet) print_calibration(std::cout, o, found);

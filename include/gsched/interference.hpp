@@ -15,6 +15,7 @@
 #include <gsched/interference/error_summary.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/mean_pressure.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
 #include <gsched/interference/pair_slowdowns.hpp>
 #include <gsched/interference/replay_law.hpp>

@@ -158,7 +158,7 @@ for law in j["laws"].values():
 after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 assert len(after) == len(before)
 for a, b in zip(after, before):
-    assert (a.pop("l2_loss"), a.pop("start_loss_us")) == ("-", "-")
+    assert (a.pop("l2_loss"), a.pop("start_loss_us"), a.pop("mean_pressure")) == ("-", "-", "1")
     factors = float(a.pop("sensitivity")), float(a.pop("pressure"))
     assert factors == (found[b["model"]] if b["batch"] == "8" and b["model"] in found else (1, 1)), b
     assert a == b
@@ -272,7 +272,7 @@ PY
   echo "probe_copy_2,vgg16,32,64,68,copy,132,16000,99000,1,0.9,0" # too fast to say only this
   echo "probe_copy_1,vgg16,32,132,132,copy,40,8000,99000,1,0.9,0"; } > slow.csv # on the same SMs
 serves calibrate "${others[@]}" --probes slow.csv --solo "$solo" --out lost.csv --json lost.json
-expect "the loss is printed" grep -qE '^vgg16_b32 +0 +- +- +0\.200 +-$' out
+expect "the loss is printed" grep -qE '^vgg16_b32 +0 +- +- +0\.200 +- +-$' out
 expect "and written, and all else stays" python3 - lost.json lost.csv "$solo" <<'PY'
 import csv, json, sys
 j = json.load(open(sys.argv[1]))
@@ -280,7 +280,7 @@ assert [(g["model"], g["batch"], g["l2_loss"]) for g in j["graphs"]] == [("vgg16
 after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 for a, b in zip(after, before, strict=True):
     assert a.pop("l2_loss") == ("0.2" if (b["model"], b["batch"]) == ("vgg16", "32") else "-"), b
-    assert (a.pop("sensitivity"), a.pop("pressure"), a.pop("start_loss_us")) == ("1", "1", "-") and a == b
+    assert [a.pop(c) for c in ("sensitivity", "pressure", "start_loss_us", "mean_pressure")] == ["1", "1", "-", "1"] and a == b
 PY
 serves calibrate "${others[@]}" --probes slow.csv --solo lost.csv --out again.csv --quiet
 expect "its own output says the same" cmp lost.csv again.csv
@@ -317,7 +317,7 @@ starts=(--profiles "$data/measured/ticks/profiles" --profiles "$data/profiles" -
   echo "ticks,1,100,resnet50,8,32,750,3400,760,3638"
   echo "resnet50,8,132,ticks,1,132,1700,750,9000,760"; } > starts.csv # the last one on the same SMs
 serves calibrate "${starts[@]}" --starts starts.csv --solo "$solo" --out started.csv --json started.json
-expect "the loss by starts is printed" grep -qE '^resnet50_b8 +0 +- +- +- +[0-9]\.[0-9]{3}$' out
+expect "the loss by starts is printed" grep -qE '^resnet50_b8 +0 +- +- +- +[0-9]\.[0-9]{3} +-$' out
 expect "and written, of that graph alone" python3 - started.json started.csv "$solo" <<'PY'
 import csv, json, sys
 j = json.load(open(sys.argv[1]))
@@ -328,7 +328,7 @@ after, before = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
 for a, b in zip(after, before, strict=True):
     known = (b["model"], b["batch"]) == ("resnet50", "8")
     assert a.pop("start_loss_us") == (str(graph["start_loss_us"]) if known else "-"), a
-    assert (a.pop("sensitivity"), a.pop("pressure"), a.pop("l2_loss")) == ("1", "1", "-") and a == b
+    assert [a.pop(c) for c in ("sensitivity", "pressure", "l2_loss", "mean_pressure")] == ["1", "1", "-", "1"] and a == b
 PY
 serves calibrate "${starts[@]}" --starts starts.csv --solo started.csv --out again.csv --quiet
 expect "its own output says the same of starts" cmp started.csv again.csv
@@ -348,6 +348,53 @@ refuses "negative.csv:2: '-1', expected a number from 0 to 100" calibrate "${sta
 grep -v '^resnet50,8,' "$solo" > without.csv
 refuses "without.csv: no row of resnet50, batch 8, expected one of each graph that was measured" \
   calibrate "${starts[@]}" --starts starts.csv --solo without.csv --out nothing.csv
+
+# Means are corrected by kernels, with no measurement of graphs beside each other.
+table=$data/latency_batch_partition.csv
+serves calibrate --coefficients "$law" --table "$table" --solo "$solo" --out means.csv --json means.json
+expect "the pressure in means is printed" grep -qE '^vgg16_b32 +0 +- +- +- +- +[01]\.[0-9]{3}$' out
+expect "and written, and all else stays" python3 - means.json means.csv "$solo" "$table" <<'PY'
+import csv, json, sys
+j = json.load(open(sys.argv[1]))
+after, before, table = (list(csv.DictReader(open(f))) for f in sys.argv[2:])
+found = {(g["model"], str(g["batch"])): g["mean_pressure"] for g in j["graphs"]}
+assert len(found) == 15 and set(found) <= {(r["model"], r["batch"]) for r in table} and "laws" not in j, found
+assert len(after) == len(before) and len(set(found.values())) > 9 and all(0.5 < p < 2 for p in found.values()), found
+for b, a in zip(before, after):
+    assert all(a[c] == b[c] for c in b) and a["sensitivity"] == a["pressure"] == "1" and a["l2_loss"] == "-", (b, a)
+    assert float(a["mean_pressure"]) == found.get((a["model"], a["batch"]), 1), a
+PY
+serves calibrate --coefficients "$law" --table "$table" --solo means.csv --out again.csv --quiet
+expect "its own output says the same of means" cmp means.csv again.csv
+for of in solo means; do
+  file=$solo; [ $of = solo ] || file=means.csv
+  serves evaluate --coefficients "$law" --corun third.csv --solo "$file" --laws disjoint,disjoint_means \
+    --test-corun third.csv --json by_$of.json
+done
+expect "means, and only they, come nearer to what the kernels say" python3 - by_solo.json by_means.json <<'PY'
+import json, statistics, sys
+(kernels, before), (same, after) = ([json.load(open(f))["laws"][law]["test_predictions"] for law in ("disjoint", "disjoint_means")]
+                                    for f in sys.argv[1:])
+def apart(means):
+    return statistics.fmean((m["predicted"] / k["predicted"] - 1) ** 2 for k, m in zip(kernels, means, strict=True))
+assert kernels == same and apart(after) < 0.8 * apart(before), (apart(after), apart(before))
+PY
+serves calibrate --coefficients "$law" --table "$table" --corun pairs.csv --solo means.csv --out both.csv --quiet
+expect "pairs count beside the table where they are given" python3 - both.csv means.csv <<'PY'
+import csv, sys
+after, means = (list(csv.DictReader(open(f))) for f in sys.argv[1:])
+assert [r["mean_pressure"] for r in after] == [r["mean_pressure"] for r in means]
+assert any(float(r["sensitivity"]) > 1.3 for r in after if r["model"] == "resnet50"), after
+PY
+serves calibrate --coefficients "$law" --corun pairs.csv --solo means.csv --out kept.csv --quiet
+expect "without a table the numbers stay" cmp both.csv kept.csv
+refuses "--table: 'nowhere.csv' does not exist, expected a CSV file" calibrate --table nowhere.csv
+sed 's/^[a-z]/un&/; 1s/^un//' "$table" > strange.csv
+refuses "calibrate: no graph of --table has solo metrics and a profile with counters, expected some" \
+  calibrate --table strange.csv --solo "$solo" --out nothing.csv
+expect "nothing is written" test ! -e nothing.csv
+sed '1s/$/,mean_pressure/; 2,$s/$/,0/' "$solo" > zero.csv
+refuses "zero.csv:2: '0', expected a number from 0.1 to 10" calibrate --table "$table" --solo zero.csv
 
 { echo "$columns"; echo "probe_copy_1,vgg16,32,5000,68,copy,132,16000,17000,1,0.9,0"; } > sms.csv
 refuses "sms.csv:2: 5000 and 68 SMs, expected all 132 for both, or parts of them" evaluate --coefficients "$law" \

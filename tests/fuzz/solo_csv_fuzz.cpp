@@ -29,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         for (const double f : {b.factors.sensitivity, b.factors.pressure})
           fuzz::require(f >= corun_factors::least && f <= corun_factors::most);
       }
+      fuzz::require(m.mean_pressure >= corun_factors::least &&
+                    m.mean_pressure <= corun_factors::most);
       fuzz::require(!m.lost.known() || (*m.lost.part >= 0 && *m.lost.part <= l2_loss::most));
       fuzz::require(!m.at_start.known() ||
                     (*m.at_start.us >= 0 && *m.at_start.us <= start_loss::most));

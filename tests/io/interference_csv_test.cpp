@@ -95,6 +95,22 @@ TEST_CASE("factors are read where they are, and are 1 elsewhere") {
         "t.csv:2: '11', expected a number from 0.1 to 10");
 }
 
+TEST_CASE("the pressure in means is 1 where it is not given") {
+  const auto read = [](const std::string& pressure) {
+    return read_solo_metrics(csv("model,batch,solo_us,l2_pct,dram_pct,sm_active_pct,mean_pressure\n"
+                                 "a,1,10,0,0,50," +
+                                     pressure + "\n",
+                                 solo_columns(), more_solo_columns()))[0];
+  };
+  CHECK(read("1.25").mean_pressure == 1.25);
+  CHECK(read("1.25").factors == corun_factors{});
+  CHECK(solo("a,1,10,0,0,50,0\n").front().mean_pressure == 1);
+  CHECK(refusal([&] { static_cast<void>(read("0")); }) ==
+        "t.csv:2: '0', expected a number from 0.1 to 10");
+  CHECK(refusal([&] { static_cast<void>(read("-")); }) ==
+        "t.csv:2: '-', expected a number from 0.1 to 10");
+}
+
 TEST_CASE("losses are read where they are known") {
   const auto read = [](const std::string& l2, const std::string& starts) {
     return read_solo_metrics(

@@ -7,10 +7,12 @@
 #include <gsched/core/error.hpp>
 #include <gsched/interference/corun_slowdowns.hpp>
 #include <gsched/interference/demand.hpp>
+#include <gsched/interference/mean_pressure.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <ostream>
 #include <set>
 #include <span>
@@ -123,6 +125,32 @@ void find_start_losses(calibration& into, workloads& known, const group_set& sta
   }
 }
 
+void find_mean_pressures(calibration& into, workloads& known, const latency_table& table,
+                         const interference_coefficients& c, const on_progress& progress) {
+  const std::vector<model_batch> graphs = known.counted(table);
+  if (graphs.empty())
+    throw error(errc::too_small, "calibrate: no graph of --table has solo metrics and a profile "
+                                 "with counters, expected some");
+  std::vector<chain_and_mean> on_half;
+  for (const model_batch& graph : graphs) {
+    const graph_factors& of = into.graphs[graph];
+    solo_metrics losses = known.metrics(graph);
+    if (of.streams > 0) losses.lost = of.lost;
+    if (of.at_start.known()) losses.at_start = of.at_start;
+    on_half.push_back(known.on_half(graph, table, losses));
+  }
+  std::mutex one_at_a_time;
+  const std::vector<double> pressures = mean_pressures(on_half, c, [&] {
+    const std::lock_guard lock(one_at_a_time);
+    progress();
+  });
+  for (std::size_t i = 0; i < graphs.size(); ++i) {
+    const double pressure = to_thousandths(pressures[i]);
+    into.graphs[graphs[i]].mean_pressure = pressure;
+    known.set_mean_pressure(graphs[i], pressure);
+  }
+}
+
 } // namespace
 
 const known_side* beside_starts(const known_group& g) {
@@ -136,8 +164,9 @@ const known_side* beside_starts(const known_group& g) {
   return first == second ? nullptr : &g.sides[first ? 1 : 0];
 }
 
-std::size_t steps_of_calibration(const group_set& pairs) {
-  return sweeps * groups_by_graph(pairs).size();
+std::size_t steps_of_calibration(const workloads& known, const calibrated_by& by) {
+  const std::size_t counted = by.table != nullptr ? known.counted(*by.table).size() : 0;
+  return sweeps * groups_by_graph(by.pairs).size() + counted * (counted + 1) / 2;
 }
 
 calibration calibrate(workloads& known, const calibrated_by& by, const interference_coefficients& c,
@@ -152,11 +181,16 @@ calibration calibrate(workloads& known, const calibrated_by& by, const interfere
     found.graphs[graph].pairs = groups.size();
     known.set_factors(graph, {});
   }
+  if (by.table != nullptr)
+    for (const model_batch& graph : known.counted(*by.table)) known.set_mean_pressure(graph, 1);
   if (!by.starts.groups.empty()) find_start_losses(found, known, by.starts, c);
   if (!by.streams.groups.empty()) find_losses(found, known, by.streams, c);
+  if (!by_graph.empty()) {
+    found.kernels_before = errors(subject::disjoint);
+    found.means_before = errors(subject::disjoint_means);
+  }
+  if (by.table != nullptr) find_mean_pressures(found, known, *by.table, c, progress);
   if (by_graph.empty()) return found;
-  found.kernels_before = errors(subject::disjoint);
-  found.means_before = errors(subject::disjoint_means);
   // Logarithms of both factors; as unsure at first as a factor of 1.6.
   const double most = std::log(corun_factors::most), step = 0.5;
   const std::vector<unknown> unknowns(2, {0, step, -most, most});
@@ -199,6 +233,7 @@ void write_calibrated(std::ostream& out, const std::filesystem::path& solo,
     if (pairs) row.factors = of.factors;
     if (of.streams > 0) row.lost = of.lost;
     if (of.at_start.known()) row.at_start = of.at_start;
+    row.mean_pressure = of.mean_pressure.value_or(row.mean_pressure);
   });
 }
 

@@ -15,6 +15,7 @@
 #include <gsched/core/error.hpp>
 #include <gsched/io/coefficients_json.hpp>
 #include <gsched/io/corun_csv.hpp>
+#include <gsched/io/latency_csv.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/io/solo_csv.hpp>
 #include <gsched/occupancy/limits.hpp>
@@ -64,18 +65,21 @@ CSV files
   --test-kernels probe,model,batch,operation,blocks,threads,alone_us,beside_us,held_up, likewise
   --solo         model,batch,solo_us,l2_pct,dram_pct,sm_active_pct of a replay alone on all SMs;
                  if it has them also ipc,l1_pct,dram_bytes,l2_sectors,starts,exposed_pct
-                 and, from calibrate, sensitivity,pressure,l2_loss,start_loss_us
+                 and, from calibrate, sensitivity,pressure,l2_loss,start_loss_us,mean_pressure
   --probes       as --test-probes
   --starts       as --corun
 
 Calibration
-  Counters do not say all of a graph. calibrate finds four numbers for it, and writes the solo
-  metrics with them; predictions use them, and plans all but start_loss_us.
+  Counters do not say all of a graph. calibrate finds up to five numbers for it, and writes the
+  solo metrics with them; predictions use them, and plans all but start_loss_us.
   start_loss_us  what it loses as a kernel of another graph starts on other SMs, which empties its
                L1 caches: of --starts, pairs with a graph of kernels that do nothing (measure
                starts); without it, it is estimated from the waits of the profile's kernels
   l2_loss      how much longer it takes when neighbours push its data out of L2: of --probes, a graph
                beside a copy by few blocks (measure probes --probes copy:4096:4 --split own)
+  mean_pressure  what its mean use does not tell of how much it slows others; for plans and
+               disjoint_means. No measurement beside others is needed: all graphs of --table are
+               predicted beside each other, kernel by kernel, each on half of the SMs
   sensitivity, of --corun, how much more or less it is slowed than the law says, and slows others,
   pressure     on SMs of their own. For a new graph, two others are enough: measure pairs --beside.
 
@@ -95,6 +99,9 @@ Examples
   interference calibrate --corun mine/corun_pairs.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with the sensitivity and the pressure of each graph
+  interference calibrate --table mine/latency_batch_partition.csv --solo mine/solo_metrics.csv
+                         --profiles mine/profiles --out mine/calibrated.csv
+      solo metrics for plans: from means nearly as exact as kernel by kernel
   interference calibrate --probes mine/probes.csv --solo mine/solo_metrics.csv
                          --profiles mine/profiles --out mine/calibrated.csv
       solo metrics with what each graph loses of L2
@@ -110,7 +117,7 @@ Exit code: 0; 1 for a failure while running; 2 for a usage or input error, repor
 struct raw_options {
   std::string corun = shipped("corun_pairs.csv").string(),
               solo = shipped("solo_metrics.csv").string(), test_corun, test_groups, test_probes,
-              test_kernels, test_solo, streams, starts, sms, laws, coefficients, out, graphs,
+              test_kernels, test_solo, streams, starts, table, sms, laws, coefficients, out, graphs,
               safe = "1.2";
   std::vector<std::string> profiles;
   bool once = false, neutral = false;
@@ -158,11 +165,13 @@ void declare(command_line& line, raw_options& raw) {
   line.option("--coefficients", raw.coefficients, "F", "h200 or a file; default: h200");
   raw.output.declare(line, {.progress = false});
   line.subcommand("calibrate", "What is particular about each graph, from a few measurements");
-  line.option("--corun", raw.corun, "FILE", "Measured pairs; those on SMs of their own count");
-  line.option("--probes", raw.streams, "FILE",
-              "Graphs beside slow copies on other SMs; then pairs\ncount if --corun is given");
-  line.option("--starts", raw.starts, "FILE",
-              "Pairs with a graph that only starts kernels; likewise");
+  line.option(
+      "--corun", raw.corun, "FILE",
+      "Measured pairs; those on SMs of their own count. Default:\nthose that ship, if none of the "
+      "next three is given");
+  line.option("--probes", raw.streams, "FILE", "Graphs beside slow copies on other SMs");
+  line.option("--starts", raw.starts, "FILE", "Pairs with a graph that only starts kernels");
+  line.option("--table", raw.table, "FILE", "Latencies by batch size and SMs; needs --profiles");
   line.option("--solo", raw.solo, "FILE", "L2 and DRAM throughput of each model alone");
   declare_profiles(line, raw.profiles);
   line.option("--sms", raw.sms, "N",
@@ -187,6 +196,7 @@ measured_gpu gpu_of(const raw_options& raw, command what) {
                                      {"--test-probes", raw.test_probes},
                                      {"--probes", raw.streams},
                                      {"--starts", raw.starts},
+                                     {"--table", raw.table},
                                      {"--test-kernels", raw.test_kernels},
                                      {"--test-solo", raw.test_solo}})
     if (!file.empty()) files.push_back({option, file});
@@ -374,6 +384,8 @@ std::unique_ptr<options> read(const raw_options& raw, command what) {
         for (const corun_pair& p :
              load_corun_pairs(to_file("--starts", raw.starts, "a CSV file"), device))
           o.starting.add(*o.fitted_with, sides_of(p), raw.starts);
+      if (!raw.table.empty())
+        o.table = load_latency_table(to_file("--table", raw.table, "a CSV file"));
       if (!o.out.empty()) {
         for (const known_group& g : o.starting.groups)
           if (const known_side* const side = beside_starts(g)) expect_row(*side, solo, raw.solo);
@@ -411,8 +423,8 @@ std::unique_ptr<options> parse_options(int argc, char** argv) {
                        : chosen == "paper"     ? command::paper
                        : chosen == "calibrate" ? command::calibrate
                                                : command::evaluate;
-  if (what == command::calibrate && !(raw.streams + raw.starts).empty() &&
-      !line.is_given("--corun"))
+  if (what == command::calibrate && !line.is_given("--corun") &&
+      !(raw.streams + raw.starts + raw.table).empty())
     raw.corun.clear();
   std::unique_ptr<options> o = read(raw, what);
   raw.output.read(*o, {{"--out", o->out}});

@@ -7,9 +7,11 @@
 #include "common/cli/output_options.hpp"
 
 #include <gsched/interference/coefficients.hpp>
+#include <gsched/partition/latency_table.hpp>
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,9 +31,10 @@ struct options : common::outputs {
   group_set pairs; ///< that are fitted or judged; empty for predict
   group_set test;  ///< pairs of other files, and groups of three and more
   group_set probes;
-  group_set kernels;         ///< single ones beside probes
-  group_set starting;        ///< pairs with a graph that only starts kernels
-  std::vector<subject> laws; ///< those with pairs
+  group_set kernels;                          ///< single ones beside probes
+  std::optional<gsched::latency_table> table; ///< of calibrate
+  group_set starting;                         ///< pairs with a graph that only starts kernels
+  std::vector<subject> laws;                  ///< those with pairs
   gsched::interference_coefficients begin;
   bool given = false;  ///< `begin` is evaluated, not fitted
   double safe = 1.2;   ///< slow-down up to which a pair counts as safe

@@ -87,6 +87,8 @@ void workloads::add(const corun_side& s, bool shared, const std::string& file, k
   to.stand_in = alone != nullptr ? &stand_ins_.at(at) : nullptr;
   to.use = alone != nullptr ? *solo_.rates(s.model, s.batch, to.row.solo) : use_of(*to.chain);
   if (counted) use_kernels(to.use, *to.chain);
+  to.mean_pressure =
+      &mean_pressures_.try_emplace(key, alone != nullptr ? alone->mean_pressure : 1).first->second;
   to.occupancy =
       counted ? achieved_occupancy(known->second) : resident_warps(*to.chain, gpu_.sm.max_warps);
 }
@@ -101,6 +103,28 @@ void workloads::set_loss(const model_batch& of, l2_loss lost) {
 
 void workloads::set_start_loss(const model_batch& of, start_loss at_start) {
   for_each_chain(of, [&](kernel_chain& chain) { chain.at_start = at_start; });
+}
+
+std::vector<model_batch> workloads::counted(const latency_table& table) const {
+  std::vector<model_batch> all;
+  for (const auto& [graph, p] : *profiles_)
+    if (const auto m = table.find(graph.first);
+        m && graph.second <= table.batches(*m).back() && !graph.first.starts_with("probe_") &&
+        p.sms == gpu_.sms && has_counters(p) && solo_.find(graph.first, graph.second) != nullptr)
+      all.push_back(graph);
+  return all;
+}
+
+chain_and_mean workloads::on_half(const model_batch& of, const latency_table& table,
+                                  const solo_metrics& losses) const {
+  const std::size_t model = *table.find(of.first);
+  const sm_count sms = std::max(sm_count(gpu_.sms.count() / 2), table.sizes(model).front());
+  const chain_place half{sms, table.latency(model, of.second, sms)};
+  chain_and_mean graph{chain_of(profiles_->at(of), gpu_.sm, losses, half), {}};
+  graph.use = *solo_.rates(of.first, of.second, half.solo);
+  graph.use.lost = losses.lost;
+  use_kernels(graph.use, graph.chain);
+  return graph;
 }
 
 known_group workloads::group(const std::vector<corun_side>& sides, const std::string& file) {

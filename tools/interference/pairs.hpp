@@ -7,11 +7,13 @@
 #include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/l2_loss.hpp>
+#include <gsched/interference/mean_pressure.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 #include <gsched/interference/start_loss.hpp>
 #include <gsched/io/machine_json.hpp>
 #include <gsched/job/profile.hpp>
 #include <gsched/occupancy/limits.hpp>
+#include <gsched/partition/latency_table.hpp>
 
 #include <array>
 #include <cstddef>
@@ -33,17 +35,18 @@ using profile_set = std::map<model_batch, gsched::profile>;
 /// A graph of a measured group, with what is known of it alone.
 struct known_side {
   gsched::corun_side row;
-  gsched::mean_use use{}; ///< see means()
-  bool endless = false;   ///< a probe: its one kernel was there first, and stays
-  double occupancy = 0;   ///< achieved on all SMs, see rules.hpp
+  gsched::mean_use use{};                ///< see means()
+  bool endless = false;                  ///< a probe: its one kernel was there first, and stays
+  double occupancy = 0;                  ///< achieved on all SMs, see rules.hpp
+  const double* mean_pressure = nullptr; ///< as in solo_metrics; null: 1
   const gsched::kernel_chain* chain = nullptr;
   const gsched::kernel_chain* stand_in = nullptr; ///< without its profile; null where it has no
                                                   ///< solo metrics
 
-  /// With the factors and the loss of its chain.
+  /// With the factors and the loss of its chain, and its pressure in predictions from means.
   [[nodiscard]] gsched::mean_use means() const {
     gsched::mean_use u = use;
-    u.factors = chain->factors;
+    u.factors = chain->factors.times({1, mean_pressure != nullptr ? *mean_pressure : 1});
     u.lost = chain->lost;
     return u;
   }
@@ -89,6 +92,21 @@ public:
   /// Gives a graph another loss, on any SMs.
   void set_loss(const model_batch& of, gsched::l2_loss lost);
   void set_start_loss(const model_batch& of, gsched::start_loss at_start);
+  /// Gives a graph another pressure in predictions from means.
+  void set_mean_pressure(const model_batch& of, double pressure) { mean_pressures_[of] = pressure; }
+
+  /// The graphs, but probes, of which the table has the latency, and counters of the kernels and
+  /// solo metrics are known.
+  [[nodiscard]] std::vector<model_batch> counted(const gsched::latency_table& table) const;
+  /// The solo metrics of one of these.
+  [[nodiscard]] const gsched::solo_metrics& metrics(const model_batch& of) const {
+    return *solo_.find(of.first, of.second);
+  }
+  /// One of these on half of the GPU's SMs, or on the fewest of the table if these are more, with
+  /// the losses of these metrics.
+  [[nodiscard]] gsched::chain_and_mean on_half(const model_batch& of,
+                                               const gsched::latency_table& table,
+                                               const gsched::solo_metrics& losses) const;
   [[nodiscard]] bool has_profile(const model_batch& of) const { return profiles_->contains(of); }
   [[nodiscard]] const profile_set& profiles() const noexcept { return *profiles_; }
 
@@ -112,6 +130,7 @@ private:
   const profile_set* profiles_;
   measured_gpu gpu_;
   std::map<place, gsched::kernel_chain> chains_, stand_ins_;
+  std::map<model_batch, double> mean_pressures_;
   std::set<model_batch> without_;
 };
 

@@ -364,17 +364,22 @@ void write_predictions(std::ostream& out, const options& o) {
 
 void print_calibration(std::ostream& out, const options& o, const calibration& found) {
   const auto number = [](bool known, double x) { return known ? fmt::format("{:.3f}", x) : "-"; };
-  fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}{:>16}\n", "graph", "pairs", "sensitivity",
-             "pressure", "L2 loss", "start loss, us");
+  fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}{:>16}{:>15}\n", "graph", "pairs", "sensitivity",
+             "pressure", "L2 loss", "start loss, us", "mean pressure");
   for (const auto& [graph, of] : found.graphs)
-    fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}{:>16}\n",
+    fmt::print(out, "{:<40}{:>8}{:>14}{:>12}{:>10}{:>16}{:>15}\n",
                fmt::format("{}_b{}", graph.first, graph.second), of.pairs,
                number(of.pairs > 0, of.factors.sensitivity),
                number(of.pairs > 0, of.factors.pressure),
                number(of.streams > 0, of.lost.part.value_or(0)),
-               number(of.at_start.known(), of.at_start.us.value_or(0)));
+               number(of.at_start.known(), of.at_start.us.value_or(0)),
+               number(of.mean_pressure.has_value(), of.mean_pressure.value_or(1)));
   if (o.pairs.groups.empty())
-    return note(out, o.streams.empty() ? o.starts : o.streams, o.fitted_with.get());
+    return note(out,
+                !o.streams.empty()  ? o.streams
+                : !o.starts.empty() ? o.starts
+                                    : o.solo,
+                o.fitted_with.get());
   fmt::print(out, "\n{:<16}{:<44}{:>6}{:>9}{:>9}{:>9}{:>9}\n", "law", "errors on these pairs",
              "number", "p50", "p90", "p95", "max");
   line(out, "disjoint", "without factors", found.kernels_before);
@@ -394,6 +399,7 @@ void write_calibration(std::ostream& out, const options& o, const calibration& f
              {"pressure", of.factors.pressure}};
     if (of.streams > 0) one["l2_loss"] = *of.lost.part;
     if (of.at_start.known()) one["start_loss_us"] = *of.at_start.us;
+    if (of.mean_pressure) one["mean_pressure"] = *of.mean_pressure;
     graphs.push_back(std::move(one));
   }
   const auto errors = [](const error_summary& before, const error_summary& after) {

@@ -34,7 +34,13 @@ struct solo_metrics {
   double exposed = 0.75; ///< as in mean_use
   corun_factors factors{};
   l2_loss lost{};
-  start_loss at_start{}; ///< of predictions by kernels: means have starts in their own way
+  start_loss at_start{};    ///< of predictions by kernels: means have starts in their own way
+  double mean_pressure = 1; ///< in predictions from means, times the pressure: see mean_pressures
+
+  /// The factors in predictions from means.
+  [[nodiscard]] corun_factors mean_factors() const noexcept {
+    return factors.times({1, mean_pressure});
+  }
 };
 
 /// What a graph takes of the device in the mean of a replay.
@@ -136,7 +142,7 @@ public:
     const auto above = rows.lower_bound(batch);
     if (above == rows.begin()) {
       mean_use use = in_replay(above->second).over(to_us(alone));
-      use.factors = above->second.factors;
+      use.factors = above->second.mean_factors();
       use.lost = above->second.lost;
       return use;
     }
@@ -149,7 +155,7 @@ public:
     mean_use use = low.to(in_replay(high->second), part).over(to_us(alone));
     const solo_metrics& last = high->second;
     const solo_metrics& before = one ? last : std::prev(high)->second;
-    use.factors = before.factors.to(last.factors, part);
+    use.factors = before.mean_factors().to(last.mean_factors(), part);
     use.lost = before.lost.to(last.lost, part);
     return use;
   }

@@ -22,8 +22,8 @@ namespace gsched {
 
 /// The columns that it also reads, if they are there.
 [[nodiscard]] inline std::vector<std::string> more_solo_columns() {
-  return {"ipc",         "l1_pct",      "dram_bytes", "l2_sectors", "starts",
-          "exposed_pct", "sensitivity", "pressure",   "l2_loss",    "start_loss_us"};
+  return {"ipc",         "l1_pct",   "dram_bytes", "l2_sectors",    "starts",       "exposed_pct",
+          "sensitivity", "pressure", "l2_loss",    "start_loss_us", "mean_pressure"};
 }
 
 /// Reads the rows of a CSV file with solo_columns(). Further columns are allowed.
@@ -57,6 +57,7 @@ namespace gsched {
     if (table.has(14) && table.text(14) != "-") m.lost.part = table.number(14, 0, l2_loss::most);
     if (table.has(15) && table.text(15) != "-")
       m.at_start.us = table.number(15, 0, start_loss::most);
+    if (table.has(16)) m.mean_pressure = factor(16);
     rows.push_back(std::move(m));
   }
   return rows;

@@ -24,10 +24,10 @@ void write_factors(std::ostream& out, const std::filesystem::path& solo, const r
   const std::vector<std::string>& names = rows.header();
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] != "sensitivity" && names[i] != "pressure" && names[i] != "l2_loss" &&
-        names[i] != "start_loss_us")
+        names[i] != "start_loss_us" && names[i] != "mean_pressure")
       kept.push_back(i);
   for (const std::size_t i : kept) out << names[i] << ',';
-  out << "sensitivity,pressure,l2_loss,start_loss_us\n";
+  out << "sensitivity,pressure,l2_loss,start_loss_us,mean_pressure\n";
   for (solo_metrics& m : known) {
     if (!rows.next()) break;
     for (const std::size_t i : kept) out << rows.fields()[i] << ',';
@@ -35,8 +35,8 @@ void write_factors(std::ostream& out, const std::filesystem::path& solo, const r
     const auto number = [](const std::optional<double>& x) {
       return x ? fmt::format("{}", *x) : std::string("-");
     };
-    out << fmt::format("{},{},{},{}\n", m.factors.sensitivity, m.factors.pressure,
-                       number(m.lost.part), number(m.at_start.us));
+    out << fmt::format("{},{},{},{},{}\n", m.factors.sensitivity, m.factors.pressure,
+                       number(m.lost.part), number(m.at_start.us), m.mean_pressure);
   }
 }
 
