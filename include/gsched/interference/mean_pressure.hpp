@@ -36,9 +36,9 @@ struct chain_and_mean {
 ///          means, corrected by kernels". A sensitivity in addition made groups worse.
 /// Order    in the order of `graphs`; from corun_factors::least to most; 1 for a graph that slows
 ///          none. Of few graphs the numbers are drawn to 1.
-/// Errors   those of corun_slowdowns.
-/// Cost     a prediction of each pair, also of each graph beside itself: 0.5 ms each, on all cores.
-///          For set-up.
+/// Errors   those of corun_slowdowns, and std::system_error if no thread can be started.
+/// Cost     a prediction of each pair, also of each graph beside itself: some 5 ms each, on all
+///          cores. For set-up.
 /// Threads  a pure function; returns when the threads it starts have ended. `progress` is called
 ///          after each pair, on any of them.
 [[nodiscard]] inline std::vector<double>
