@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <gsched/core/run_in_parallel.hpp>
 #include <gsched/interference/coefficients.hpp>
 #include <gsched/interference/corun_factors.hpp>
-#include <gsched/interference/corun_slowdowns.hpp>
+#include <gsched/interference/corunner.hpp>
 #include <gsched/interference/kernel_chain.hpp>
 #include <gsched/interference/mean_slowdown.hpp>
+#include <gsched/interference/pair_slowdowns.hpp>
 #include <gsched/interference/solo_metrics.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace gsched {
@@ -28,7 +25,7 @@ struct chain_and_mean {
 };
 
 /// The pressure that each of these graphs needs in predictions from means (mean_slowdown), for
-/// these to say of all of them beside each other what their kernels say (corun_slowdowns): one
+/// these to say of all of them beside each other what their kernels say (all_pair_slowdowns): one
 /// number a graph, times its own pressure. What a mean does not tell is mostly a graph's effect on
 /// others: how its traffic comes in bursts, and how long its warps wait for it.
 ///
@@ -36,7 +33,7 @@ struct chain_and_mean {
 ///          means, corrected by kernels". A sensitivity in addition made groups worse.
 /// Order    in the order of `graphs`; from corun_factors::least to most; 1 for a graph that slows
 ///          none. Of few graphs the numbers are drawn to 1.
-/// Errors   those of corun_slowdowns, and std::system_error if no thread can be started.
+/// Errors   those of all_pair_slowdowns.
 /// Cost     a prediction of each pair, also of each graph beside itself: some 5 ms each, on all
 ///          cores. For set-up.
 /// Threads  a pure function; returns when the threads it starts have ended. `progress` is called
@@ -59,24 +56,8 @@ mean_pressures(std::span<const chain_and_mean> graphs, const interference_coeffi
     uses.push_back(g.use);
     uses.back().factors = {};
   }
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;
-  for (std::size_t i = 0; i < n; ++i)
-    for (std::size_t j = i; j < n; ++j) pairs.emplace_back(i, j);
-  const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
-  const auto slow = run_in_parallel<std::array<double, 2>>(
-      pairs.size(), std::min(cores, pairs.size()), [&](std::size_t p) {
-        const auto [i, j] = pairs[p];
-        const std::array<corunner, 2> both{corunner{&chains[i], 0}, corunner{&chains[j], 1}};
-        const std::vector<double> s = corun_slowdowns(both, law.contention, law.replay, brief);
-        if (progress) progress();
-        return std::array<double, 2>{s[0], s[1]};
-      });
-  std::vector<double> by_kernels(n * n); // slow-down of i beside j at [j * n + i]
-  for (std::size_t p = 0; p < pairs.size(); ++p) {
-    const auto [i, j] = pairs[p];
-    by_kernels[i * n + j] = slow[p][1];
-    by_kernels[j * n + i] = slow[p][0];
-  }
+  const std::vector<std::vector<double>> by_kernels =
+      all_pair_slowdowns(chains, law, brief, sms_of_pair::own, progress);
 
   std::vector<double> pressures(n, 1.0);
   for (std::size_t j = 0; j < n; ++j) {
@@ -88,7 +69,7 @@ mean_pressures(std::span<const chain_and_mean> graphs, const interference_coeffi
       // Of relative slow-downs beyond 1.
       double wanted = at_first * pressure, predicted = at_first * pressure * pressure;
       for (std::size_t i = 0; i < n; ++i) {
-        const double slowed = by_kernels[j * n + i];
+        const double slowed = by_kernels[i][j];
         const double x = (mean_slowdown(law, uses[i], felt) - 1) / slowed;
         wanted += x * (slowed - 1) / slowed;
         predicted += x * x;
