@@ -119,6 +119,23 @@ TEST_CASE("start_loss: where it was not measured each kernel loses what is estim
   CHECK(slow() < given);
 }
 
+TEST_CASE("start_loss: a kernel ends, however often others start and whatever each start costs") {
+  kernel_chain by = again_and_again(2, 2000);
+  by.factors.pressure = corun_factors::most;
+  for (const double common_work : {0., 1.})
+    for (const start_loss each : {start_loss{}, start_loss{4.0}, start_loss{start_loss::most}}) {
+      CAPTURE(common_work);
+      CAPTURE(each.us.value_or(-1));
+      kernel_chain c = again_and_again(20);
+      c.kernels[0].common_work = common_work;
+      c.at_start = each;
+      const double slow =
+          beside({&c, &by, &by}, no_contention(), replay_law{0.6, 0.25}, {20'000, 4}, false)[0];
+      CHECK(slow > 2);
+      CHECK(slow < 12);
+    }
+}
+
 TEST_CASE("start_loss: chains have that of their solo metrics") {
   solo_metrics m{"a", 1, from_us(100), 0.2, 0.1, 0.5};
   CHECK(!stand_in_chain(m, sm_count{132}).at_start.known());

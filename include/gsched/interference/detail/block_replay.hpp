@@ -79,6 +79,7 @@ private:
     std::uint32_t blocks = 0;
     double left = 1;  ///< of their time; of a persistent kernel, what its queue has when they end
     double speed = 0; ///< per microsecond
+    double lost = 0;  ///< of their time, to starts of other kernels
   };
   struct sm {
     std::array<double, 4> left{1, 1, 1, 1}; ///< of its warps, registers, shared memory and slots
@@ -117,6 +118,7 @@ private:
     double unplaced = 0;
     double queue = 0;      ///< work left of a persistent kernel, in blocks' times
     double queue_rate = 0; ///< at which its blocks do it, per microsecond
+    double queue_lost = 0; ///< added to it by starts of other kernels
     double next_end = 0;   ///< what the queue has when the next of them end
     double resident = 0;
     double known_resident = 0; ///< as speeds were computed last
@@ -315,7 +317,7 @@ private:
     l.shape = block_shape(l.kernel(), regions_[l.region], law_);
     l.unplaced = l.shape.blocks;
     l.queue = l.shape.queued_work();
-    l.queue_rate = l.next_end = 0;
+    l.queue_rate = l.queue_lost = l.next_end = 0;
     l.resident = l.on = 0;
     l.tried = false;
     if (l.copies()) l.until_us = now_ + l.kernel().us;
@@ -353,18 +355,26 @@ private:
   }
 
   /// Its running kernel ends `us` later. Before it has done anything, several such losses are one.
+  /// A block ends, however often others start: in all it loses `most` times its own time.
   void lose(lane& l, double us) {
     if (!l.running || l.copies() || l.chain->endless) return;
+    constexpr double most = 9;
     const double part = us / l.shape.block_us;
     if (l.is_persistent()) {
-      const double most = l.shape.blocks * (l.shape.longest + part);
-      l.queue = std::min(std::max(most, l.queue), l.queue + part * l.resident);
+      const double lost = std::min(part * l.resident, most * l.shape.blocks - l.queue_lost);
+      const double whole = l.shape.blocks * (l.shape.longest + part);
+      l.queue_lost += lost;
+      l.queue = std::min(std::max(whole, l.queue), l.queue + lost);
       return;
     }
     for_each_sm(l, [&](std::size_t i) {
       advance(i);
-      for (group& g : sms_[i].groups)
-        if (g.lane == l.number) g.left = std::min(std::max(1 + part, g.left), g.left + part);
+      for (group& g : sms_[i].groups) {
+        if (g.lane != l.number) continue;
+        const double lost = std::min(part, most - g.lost);
+        g.lost += lost;
+        g.left = std::min(std::max(1 + part, g.left), g.left + lost);
+      }
     });
   }
 
@@ -494,7 +504,7 @@ private:
     const bool fetches_code = m.ran != none && m.ran != l.graph && !l.chain->endless;
     m.ran = l.graph;
     const double fetches = fetches_code ? replays_.code_us(dram_) / l.shape.block_us : 0;
-    m.groups.push_back({l.number, blocks, time + fetches, 0});
+    m.groups.push_back({l.number, blocks, time + fetches});
     if (l.is_persistent()) {
       l.queue += blocks * fetches;
       m.groups.back().left = is_first ? 0 : l.shape.queued_at_end(early);
