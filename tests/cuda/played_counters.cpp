@@ -139,5 +139,35 @@ TEST_CASE("counters of a kernel: none that is negative or no number, and some in
   CHECK(cuda::counters_of(values, beside, 10, where).waits.load_cycles == 0);
 }
 
+TEST_CASE("counters of several rounds: the median of each, and how far the rounds differ") {
+  kernel_counters usual;
+  usual.us = 10;
+  usual.ipc = 2;
+  usual.dram_bytes = 1000;
+  usual.pipes.fma = 0.5;
+  usual.waits.instructions = 0.25;
+  kernel_counters off = usual; // the others are as in `usual`
+  off.ipc = 1;
+  off.waits.instructions = 0.9375;
+  kernel_counters other = usual;
+  other.dram_bytes = 5000;
+  other.pipes.fma = 0.375;
+  const cuda::counted_rounds three = cuda::over_rounds(std::vector{off, usual, other});
+  CHECK(three.median == usual);
+  kernel_counters spread;
+  spread.ipc = 1;
+  spread.dram_bytes = 4000;
+  spread.pipes.fma = 0.125;
+  spread.waits.instructions = 0.6875;
+  CHECK(three.spread == spread);
+  CHECK(three.widest == 0.6875);
+  CHECK(std::string(three.widest_of) ==
+        "smsp__warp_issue_stalled_no_instruction_per_warp_active.pct");
+  const cuda::counted_rounds one = cuda::over_rounds(std::vector{off});
+  CHECK(one.median == off);
+  CHECK(one.spread == kernel_counters{});
+  CHECK(one.widest == 0);
+}
+
 } // namespace
 } // namespace gsched::testing

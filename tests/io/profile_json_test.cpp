@@ -187,6 +187,18 @@ TEST_CASE("counters of a kernel are read, written back and refused beyond their 
   CHECK(parse_profile(written_profile(p), "again") == p);
   CHECK(json::parse(written_profile(p))["operations"][0]["counters"] == full);
 
+  json spread = json::parse(with(at, full).dump());
+  spread["operations"][0]["counters_spread"] = full;
+  const profile both = parse_profile(spread.dump(), "f.json");
+  CHECK(both.operations[0].counters_spread == expected);
+  CHECK(both != p);
+  CHECK(parse_profile(written_profile(both), "again") == both);
+  spread["operations"][0]["counters_spread"]["ipc"] = 5;
+  check_named(profile_refusal(spread.dump()), "/operations/0/counters_spread/ipc",
+              "is 5, expected a number from 0 to 4");
+  spread["operations"][0].erase("counters");
+  check_named(profile_refusal(spread.dump()), at, "is missing, expected counters of a kernel");
+
   for (const auto& [name, value] : full.items()) {
     if (value.is_object()) continue;
     const std::string place = std::string(at) + "/" + name;

@@ -127,7 +127,7 @@ private:
   /// Fields of the document and of an operation; deeper down the keys are SM counts or counters.
   [[nodiscard]] static bool known(int depth, std::string_view key) noexcept {
     if (depth != 1 && depth != 3) return depth == 2 || depth == 4 || depth == 5;
-    static constexpr std::array<std::string_view, 27> keys{"model",
+    static constexpr std::array<std::string_view, 28> keys{"model",
                                                            "batch",
                                                            "dtype",
                                                            "device",
@@ -153,6 +153,7 @@ private:
                                                            "duration_us",
                                                            "duration_us_by_sms",
                                                            "counters",
+                                                           "counters_spread",
                                                            "bytes"};
     return key == "direction" || std::find(keys.begin(), keys.end(), key) != keys.end();
   }
@@ -178,7 +179,12 @@ private:
       op.local_bytes = whole<std::uint32_t>(node, {i, "local_bytes"}, 0, max_local_bytes);
       l.cluster_blocks = whole<std::uint32_t>(node, {i, "cluster_blocks"}, 1, 64);
       work.max_blocks_per_sm = whole<std::uint32_t>(node, {i, "max_blocks_per_sm"}, 0, 1024);
-      if (node.contains("counters")) op.counters = counters(node["counters"], i);
+      if (node.contains("counters")) op.counters = counters(node["counters"], i, "counters");
+      if (node.contains("counters_spread")) {
+        if (!op.counters)
+          fail({i, "counters"}, "is missing", "counters of a kernel that has counters_spread");
+        op.counters_spread = counters(node["counters_spread"], i, "counters_spread");
+      }
     } else {
       work.bytes = byte_count{whole<std::uint64_t>(node, {i, "bytes"}, 0, max_bytes)};
       if (work.kind == operation_kind::memcpy) work.direction = direction(node, i);
@@ -200,13 +206,14 @@ private:
         fail({i, "counters"}, "is missing", "counters of each kernel, or of none");
   }
 
-  [[nodiscard]] kernel_counters counters(const json& node, std::size_t i) const {
+  [[nodiscard]] kernel_counters counters(const json& node, std::size_t i,
+                                         const std::string& object) const {
     kernel_counters c;
-    read_counters(node, i, "counters", counter_fields, c);
+    read_counters(node, i, object, counter_fields, c);
     if (node.contains("pipes"))
-      read_counters(node["pipes"], i, "counters/pipes", pipe_fields, c.pipes);
+      read_counters(node["pipes"], i, object + "/pipes", pipe_fields, c.pipes);
     if (node.contains("waits"))
-      read_counters(node["waits"], i, "counters/waits", wait_fields, c.waits);
+      read_counters(node["waits"], i, object + "/waits", wait_fields, c.waits);
     return c;
   }
 
@@ -407,8 +414,8 @@ void put_counters(std::ostream& out, const Object& from,
   }
 }
 
-inline void put_counters(std::ostream& out, const kernel_counters& c) {
-  out << ",\"counters\":";
+inline void put_counters(std::ostream& out, std::string_view object, const kernel_counters& c) {
+  out << ",\"" << object << "\":";
   put_counters(out, c, counter_fields, '{');
   if (c.pipes != pipe_use{}) {
     out << ",\"pipes\":";
@@ -457,7 +464,8 @@ inline void put_operation(std::ostream& out, const profile_operation& op) {
     out << ",\"duration_us_by_sms\":";
     put_scaling(out, op.work.by_sms);
   }
-  if (op.counters) put_counters(out, *op.counters);
+  if (op.counters) put_counters(out, "counters", *op.counters);
+  if (op.counters_spread) put_counters(out, "counters_spread", *op.counters_spread);
   out << '}';
 }
 

@@ -31,12 +31,15 @@ struct profile_operation {
   std::uint64_t local_bytes = 0;             ///< local memory a thread; kernels only
   operation work{};                          ///< to_program() assigns its kernel id
   std::optional<kernel_counters> counters{}; ///< if measured; kernels only
+  /// How far the rounds differed whose median `counters` are: the largest less the smallest of each
+  std::optional<kernel_counters> counters_spread{};
 
   bool operator==(const profile_operation& o) const {
     const operation& a = work;
     const operation& b = o.work;
-    return std::tie(after, symbol, name, local_bytes, counters) ==
-               std::tie(o.after, o.symbol, o.name, o.local_bytes, o.counters) &&
+    return std::tie(after, symbol, name, local_bytes, counters, counters_spread) ==
+               std::tie(o.after, o.symbol, o.name, o.local_bytes, o.counters,
+                        o.counters_spread) &&
            std::tie(a.kind, a.direction, a.max_blocks_per_sm, a.bytes, a.launch, a.expected) ==
                std::tie(b.kind, b.direction, b.max_blocks_per_sm, b.bytes, b.launch, b.expected) &&
            std::vector(a.by_sms.begin(), a.by_sms.end()) ==

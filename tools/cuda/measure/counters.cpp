@@ -100,9 +100,9 @@ void mark_persistent(profile& p) {
   }
 }
 
-/// How long counting may take without a hang: a graph runs some 50 times for it, kernel by kernel.
+/// How long counting may take without a hang: a graph runs some 150 times for it, kernel by kernel.
 std::chrono::seconds counting_limit(double solo_us) {
-  constexpr double runs = 200;
+  constexpr double runs = 600;
   return std::chrono::seconds{120 + static_cast<long>(runs * 1e-6 * solo_us)};
 }
 
@@ -172,8 +172,9 @@ part_report measure_counters(session& s, double until) {
         c.make(s.gpu.sms);
         const whole_graph graph(*c.program);
         profile p = cuda::profile_graph(graph.get(), c.facts);
-        for (std::string& name : cuda::count_kernels(graph.get(), {}, p))
-          lacking.insert(std::move(name));
+        cuda::counting_report counts = cuda::count_kernels(graph.get(), {}, p);
+        for (std::string& name : counts.missing) lacking.insert(std::move(name));
+        report.spread(counts.widest, counts.widest_of);
         mark_persistent(p);
         row_file::row row = solo_metrics_row(p, c.alone);
         write_profile(folder / (c.name() + ".json"), p);

@@ -18,7 +18,11 @@
 
 namespace gsched::cuda {
 
-std::vector<std::string> count_kernels(CUgraph graph, const counting_options& how, profile& into) {
+counting_report count_kernels(CUgraph graph, const counting_options& how, profile& into) {
+  constexpr int most_rounds = 99;
+  if (how.rounds < 1 || how.rounds > most_rounds)
+    throw error(errc::bad_option, "rounds: " + std::to_string(how.rounds) + ", expected 1 to " +
+                                      std::to_string(most_rounds));
   static_cast<void>(driver());
   program_options plain;
   plain.name = into.full_name();
@@ -45,23 +49,35 @@ std::vector<std::string> count_kernels(CUgraph graph, const counting_options& ho
   const auto before = [&](std::size_t k) { // copies and sets since the kernel before this one
     for (std::size_t i = k == 0 ? 0 : kernels[k - 1] + 1; i < kernels[k]; ++i) run(i);
   };
+  const std::size_t of_round = kernels.size() + 1; // the first range of each stays empty
+  const auto rounds = static_cast<std::size_t>(how.rounds);
   const range_values counted =
-      count_ranges(counters_of_kernels(), kernels.size() + 1,
+      count_ranges(counters_of_kernels(), rounds * of_round,
                    {[&](std::size_t r) {
-                      if (r > 0) before(r - 1);
+                      if (r % of_round > 0) before(r % of_round - 1);
                     },
                     [&](std::size_t r) {
-                      if (r > 0) run(kernels[r - 1]); // the first range stays empty
+                      if (r % of_round > 0) run(kernels[r % of_round - 1]);
                     },
                     into.full_name() + " (" + std::to_string(kernels.size()) + " kernels)"},
                    how.cupti_library);
+  counting_report report;
+  report.missing = counted.missing;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     profile_operation& o = into.operations[kernels[k]];
     const double us = std::max(0.001, to_us(o.work.expected));
-    o.counters = counters_of(counted.values[k + 1], counted.values[0], us,
-                             operation_text(into.full_name(), kernels[k], o.name));
+    std::vector<kernel_counters> of_kernel;
+    for (std::size_t first = 0; first < rounds * of_round; first += of_round)
+      of_kernel.push_back(counters_of(counted.values[first + k + 1], counted.values[first], us,
+                                      operation_text(into.full_name(), kernels[k], o.name)));
+    const counted_rounds all = over_rounds(of_kernel);
+    o.counters = all.median;
+    o.counters_spread = all.spread;
+    if (all.widest <= report.widest) continue;
+    report.widest = all.widest;
+    report.widest_of = detail::operation_place(into, kernels[k]) + ", " + all.widest_of;
   }
-  return counted.missing;
+  return report;
 }
 
 } // namespace gsched::cuda

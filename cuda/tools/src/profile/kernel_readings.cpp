@@ -124,4 +124,22 @@ kernel_counters counters_of(const std::vector<double>& range, const std::vector<
   return made;
 }
 
+counted_rounds over_rounds(std::span<const kernel_counters> rounds) {
+  counted_rounds made;
+  made.median = rounds.front(); // with its time, which is that of all
+  std::vector<double> values(rounds.size());
+  for (const reading& r : readings()) {
+    if (r.field == &kernel_counters::us) continue;
+    std::transform(rounds.begin(), rounds.end(), values.begin(),
+                   [&](kernel_counters c) { return r.of(c); });
+    std::sort(values.begin(), values.end());
+    r.of(made.median) = values[values.size() / 2];
+    const double spread = r.of(made.spread) = values.back() - values.front();
+    if (r.scale != percent || spread <= made.widest) continue;
+    made.widest = spread;
+    made.widest_of = r.counter.names.front();
+  }
+  return made;
+}
+
 } // namespace gsched::cuda

@@ -5,6 +5,7 @@
 
 #include <gsched/job/kernel_counters.hpp>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,16 @@ namespace gsched::cuda {
 [[nodiscard]] kernel_counters counters_of(const std::vector<double>& range,
                                           const std::vector<double>& empty, double us,
                                           const std::string& where);
+
+/// Of each counter of a kernel that was counted several times: the median, and the largest less the
+/// smallest.
+struct counted_rounds {
+  kernel_counters median{};
+  kernel_counters spread{};
+  double widest = 0;         ///< spread of a counter that is a part of a peak or of a time
+  const char* widest_of = ""; ///< the counter's name
+};
+/// `rounds` are from counters_of; one at least.
+[[nodiscard]] counted_rounds over_rounds(std::span<const kernel_counters> rounds);
 
 } // namespace gsched::cuda
