@@ -25,8 +25,8 @@ std::string kinds() {
                         d.usual_level);
   text += "Suites: ";
   for (const std::string& s : interference::suite_names()) text += s + " ";
-  text += "\nNetworks as victims: python -m gsched.measure probes --models resnet50:8 --probes "
-          "copy:4096:34 --split 64";
+  text += "\nNetworks as victims: python -m gsched.measure probes --models resnet50_b8 --probes "
+          "copy:4096:34 --split 64 --out mine";
   return text;
 }
 

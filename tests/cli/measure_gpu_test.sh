@@ -104,6 +104,15 @@ for r in probes + kernels + waits:
     assert 0 < float(r["alone_p10_us"]) <= float(r["alone_us"]) <= float(r["alone_p90_us"]), r
     assert 0 < float(r["beside_p10_us"]) <= float(r["beside_us"]) <= float(r["beside_p90_us"]), r
 PY
+# What sets memory runs as a kernel, and counts as one when rows are looked for.
+waits() { serves probes --models "$data/profiles/lenet_b32.json" --probes sleep --split shared --out sets --minutes 1 --busy --quiet --json sets.json; }
+waits
+waits
+expect "kernels beside sleeping blocks measured again" python3 - <<'PY'
+import json
+held_up, = [p for p in json.load(open("sets.json"))["parts"] if p["part"] == "held up"]
+assert held_up["rows"] == 0 and held_up["kept"] > 0, held_up
+PY
 begins() { serves starts --models saxpy,sort --out begun --minutes 1 --busy --quiet --json begun.json; }
 begins
 expect "graphs beside one that only starts kernels" python3 - <<'PY'
@@ -132,6 +141,7 @@ for name in solo:
     for o in json.load(open(f"counted/profiles/{name}_b1.json"))["operations"]:
         if o["kind"] == "kernel":
             assert o["counters"]["ipc"] > 0 and o["counters"]["us"] > 0, o
+            assert o["counters_spread"]["ipc"] >= 0 and o["counters_spread"]["us"] == 0, o
 assert float(solo["probe_fp32_2"]["sm_pct"]) > 10, solo
 PY
   serves counters --models saxpy,sort --probes fp32:2 --out begun --minutes 1 --busy --quiet

@@ -38,8 +38,7 @@ struct profile_operation {
     const operation& a = work;
     const operation& b = o.work;
     return std::tie(after, symbol, name, local_bytes, counters, counters_spread) ==
-               std::tie(o.after, o.symbol, o.name, o.local_bytes, o.counters,
-                        o.counters_spread) &&
+               std::tie(o.after, o.symbol, o.name, o.local_bytes, o.counters, o.counters_spread) &&
            std::tie(a.kind, a.direction, a.max_blocks_per_sm, a.bytes, a.launch, a.expected) ==
                std::tie(b.kind, b.direction, b.max_blocks_per_sm, b.bytes, b.launch, b.expected) &&
            std::vector(a.by_sms.begin(), a.by_sms.end()) ==

@@ -4,8 +4,10 @@
 #include "measure/gpu_works.hpp"
 #include "measure/row_file.hpp"
 #include "measure/session.hpp"
+#include "measure/whole_graph.hpp"
 
 #include <gsched/core/error.hpp>
+#include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
 #include <gsched/job/operation.hpp>
@@ -20,8 +22,14 @@
 
 namespace measure {
 
+/// As each_beside sees them: sets of memory, and copies on the GPU, run as kernels.
 [[nodiscard]] inline std::size_t kernels_of(const measured_graph& graph) {
-  const auto& all = graph.instances.front()->host().operations();
+  const whole_graph whole(*graph.instances.front());
+  gsched::cuda::program_options plain;
+  plain.name = graph.name();
+  plain.measure = false;
+  const gsched::cuda::program that_runs(whole.get(), plain);
+  const auto& all = that_runs.host().operations();
   return static_cast<std::size_t>(
       std::count_if(all.begin(), all.end(), [](const gsched::operation& o) {
         return o.kind == gsched::operation_kind::kernel;
@@ -36,12 +44,14 @@ void measure_beside(session& s, part_report& report, row_file& file,
                     const std::vector<gsched::cuda::probe_options>& probes, double until,
                     RowsOf rows_of) {
   std::vector<std::pair<const measured_graph*, gsched::cuda::probe_options>> missing;
-  for (const measured_graph& graph : s.graphs)
+  for (const measured_graph& graph : s.graphs) {
+    const std::size_t kernels = kernels_of(graph);
     for (const gsched::cuda::probe_options& p : probes)
-      if (file.has_all({p.name(), graph.model, std::to_string(graph.batch)}, kernels_of(graph)))
-        report.kept += kernels_of(graph);
+      if (file.has_all({p.name(), graph.model, std::to_string(graph.batch)}, kernels))
+        report.kept += kernels;
       else
         missing.emplace_back(&graph, p);
+  }
   steps all(s, report, missing.size(), until);
   for (const auto& [graph, probe] : missing) {
     if (!all.begin(fmt::format("{} beside {}", graph->name(), probe.name()))) break;

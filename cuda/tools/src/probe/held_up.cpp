@@ -89,16 +89,23 @@ std::vector<beside_operation> each_beside(CUgraph graph, const probe_options& ho
       if (is_open(i)) return true;
     return false;
   };
-  constexpr int looks = 3; // a host that launches late shortens a wait
-  for (int look = 0; look < looks && any_open(); ++look)
+  constexpr int looks = 3; // a host that is late makes a wait longer or shorter
+  for (int look = 0; look < looks && any_open(); ++look) {
+    if (look > 0)
+      run_all([&](std::size_t i) {
+        if (!is_open(i)) return false;
+        together[i].assign(1, time_beside(i, limit_us));
+        return true;
+      });
     run_all([&](std::size_t i) {
       if (!is_open(i)) return false;
       held[i] = waited_for_probe(median_of(together[i]), time_beside(i, 2 * limit_us), limit_us);
       return true;
     });
-  for (std::size_t pass = 1; pass < passes && any_open(); ++pass) // these are only slowed
+  }
+  for (std::size_t pass = 1; pass < passes; ++pass) // of those that are only slowed
     run_all([&](std::size_t i) {
-      if (!is_open(i) || together[i].size() > pass) return false;
+      if (held[i] || together[i].size() > pass) return false;
       together[i].push_back(time_beside(i, limit_us));
       return true;
     });

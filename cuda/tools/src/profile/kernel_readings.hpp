@@ -28,7 +28,7 @@ namespace gsched::cuda {
 struct counted_rounds {
   kernel_counters median{};
   kernel_counters spread{};
-  double widest = 0;         ///< spread of a counter that is a part of a peak or of a time
+  double widest = 0;          ///< spread of a counter that is a part of a peak or of a time
   const char* widest_of = ""; ///< the counter's name
 };
 /// `rounds` are from counters_of; one at least.

@@ -12,7 +12,7 @@ namespace gsched::cuda {
 
 /// Options of count_kernels.
 struct counting_options {
-  int rounds = 3; ///< in which each kernel is counted: 1 to 99
+  int rounds = 3;            ///< in which each kernel is counted: 1 to 99
   std::string cupti_library; ///< path of the library; empty: search the toolkit's usual places
 };
 
