@@ -7,34 +7,17 @@
 #include "measure/whole_graph.hpp"
 
 #include <gsched/core/error.hpp>
-#include <gsched/cuda/program.hpp>
 #include <gsched/cuda_tools/held_up.hpp>
 #include <gsched/cuda_tools/probe.hpp>
-#include <gsched/job/operation.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace measure {
-
-/// As each_beside sees them: sets of memory, and copies on the GPU, run as kernels.
-[[nodiscard]] inline std::size_t kernels_of(const measured_graph& graph) {
-  const whole_graph whole(*graph.instances.front());
-  gsched::cuda::program_options plain;
-  plain.name = graph.name();
-  plain.measure = false;
-  const gsched::cuda::program that_runs(whole.get(), plain);
-  const auto& all = that_runs.host().operations();
-  return static_cast<std::size_t>(
-      std::count_if(all.begin(), all.end(), [](const gsched::operation& o) {
-        return o.kind == gsched::operation_kind::kernel;
-      }));
-}
 
 /// Each graph beside each probe, unless `file` has its rows, one a kernel, until the time is over.
 /// `rows_of` measures the kernels of a graph beside a probe. What fails is left out, and noted,
@@ -45,7 +28,8 @@ void measure_beside(session& s, part_report& report, row_file& file,
                     RowsOf rows_of) {
   std::vector<std::pair<const measured_graph*, gsched::cuda::probe_options>> missing;
   for (const measured_graph& graph : s.graphs) {
-    const std::size_t kernels = kernels_of(graph);
+    const std::size_t kernels =
+        gsched::cuda::kernels_beside(whole_graph(*graph.instances.front()).get());
     for (const gsched::cuda::probe_options& p : probes)
       if (file.has_all({p.name(), graph.model, std::to_string(graph.batch)}, kernels))
         report.kept += kernels;

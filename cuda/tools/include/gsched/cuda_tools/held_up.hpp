@@ -42,4 +42,10 @@ struct beside_operation {
 each_beside(CUgraph graph, const probe_options& how, int gpu = 0, double limit_us = 3000,
             std::size_t passes = 1, const std::function<void()>& progressed = {});
 
+/// How many operations each_beside returns for a graph. Sets of memory, and copies on the GPU, run
+/// as kernels.
+///
+/// Errors   as program.
+[[nodiscard]] std::size_t kernels_beside(CUgraph graph);
+
 } // namespace gsched::cuda
