@@ -43,7 +43,7 @@ struct played {
   }
 };
 
-TEST_CASE("beside a probe: what waits for it is told from what is slowed, and each runs in order") {
+TEST_CASE("beside a probe: only what waits for it is held up, and all runs are in order") {
   for (const std::size_t passes : {1u, 3u, 5u}) {
     CAPTURE(passes);
     played gpu;

@@ -36,10 +36,11 @@ struct counting_report {
 ///          What the profiler counts before and after a kernel is subtracted, as an empty range
 ///          shows it, and elapsed time is the operation's own time in the profile.
 /// Units    parts of peak, 0 to 1, as in kernel_counters; `us` is the operation's time.
-/// Errors   bad_option if the rounds are out of range; bad_profile if the profile's operations are not those of the graph; no_device, naming
-///          what is missing, if CUPTI or another counter of this GPU is not there, and saying how
-///          to permit them if the driver permits them only to administrators; device_failed, naming
-///          the operation, for a kernel without counters, or with CUPTI's message.
+/// Errors   bad_option if the rounds are out of range; bad_profile if the profile's operations are
+///          not those of the graph; no_device, naming what is missing, if CUPTI or another counter
+///          of this GPU is not there, and saying how to permit them if the driver permits them only
+///          to administrators; device_failed, naming the operation, for a kernel without counters,
+///          or with CUPTI's message.
 /// Cost     some 10 to 30 passes of about 50 us for each operation and round.
 /// Threads  one at a time in a process, with no other client of CUPTI's profiler. The GPU should be
 ///          idle.

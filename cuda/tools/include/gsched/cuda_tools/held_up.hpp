@@ -35,7 +35,7 @@ struct beside_operation {
 /// Errors   as probe and check_sms; device_failed with CUDA's message, or if no block of the probe
 ///          starts.
 /// Cost     0.2 ms and its time for each kernel and pass, but up to three times `limit_us` in all
-///          where one waits; up to `limit_us` a pass, and six times that, where one is slowed so
+///          where one waits; up to `limit_us` a pass, and eight times that, where one is slowed so
 ///          much.
 /// Threads  one at a time. The GPU should be idle.
 [[nodiscard]] std::vector<beside_operation>
