@@ -119,7 +119,7 @@ TEST_CASE("start_loss: where it was not measured each kernel loses what is estim
   CHECK(slow() < given);
 }
 
-TEST_CASE("start_loss: a kernel ends, however often others start and whatever each start costs") {
+TEST_CASE("start_loss: a kernel ends even if each start costs more than the time between two") {
   kernel_chain by = again_and_again(2, 2000);
   by.factors.pressure = corun_factors::most;
   for (const double common_work : {0., 1.})

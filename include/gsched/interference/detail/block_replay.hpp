@@ -355,7 +355,8 @@ private:
   }
 
   /// Its running kernel ends `us` later. Before it has done anything, several such losses are one.
-  /// A block ends, however often others start: in all it loses `most` times its own time.
+  /// In all a block loses at most `most` times its own time, so it ends even if each start costs more
+  /// than the time between two.
   void lose(lane& l, double us) {
     if (!l.running || l.copies() || l.chain->endless) return;
     constexpr double most = 9;
